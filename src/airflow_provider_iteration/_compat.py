@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The one door to Airflow's insides.
+
+Every private, undocumented or moving symbol of Airflow that this package touches is imported here and
+nowhere else, each with the version since which it stands where it is taken from. Import this module only
+where Airflow is loaded anyway: importing it is not cheap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# The metaclass of operators; public in name, undocumented. There since 3.0 (airflow.sdk.bases.operator).
+from airflow.sdk.bases.operator import BaseOperatorMeta
+
+# Where serialised values are allowed into a process, one class at a time. Since 3.3.
+from airflow.sdk.serde import allow_class
+
+# Since 3.2 (airflow.sdk.module_loading).
+from airflow.sdk.module_loading import import_string
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+
+__all__ = [
+    "BaseOperatorMeta",
+    "allow_class",
+    "config_float",
+    "delete_xcom",
+    "has_mapped_dependants",
+    "has_task_listeners",
+    "has_triggerer_queues",
+    "import_string",
+    "in_mapped_task_group",
+    "is_mapped_instance",
+    "is_resolvable",
+    "jinja_filter_names",
+    "read_xcom",
+    "write_xcom",
+]
+
+
+def read_xcom(
+    *, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1
+) -> Any:
+    """Read one XCom through the configured backend; None if it is missing. Blocks: use a thread."""
+    # Resolves [core] xcom_backend when imported, so not at module level. Since 3.0.
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.get_one(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+
+
+def write_xcom(
+    value: Any, *, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1
+) -> None:
+    """Write one XCom through the configured backend. Blocks: use a thread."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    XCom.set(key, value, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+
+
+def delete_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> None:
+    """Delete one XCom and what the configured backend keeps for it. Blocks: use a thread."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    XCom.delete(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+
+
+def config_float(name: str, fallback: float) -> float:
+    """Read a number from the section ``[iteration]`` of the configuration."""
+    # The SDK's own configuration, which task processes and triggers have too. Since 3.2.
+    from airflow.sdk.configuration import conf
+
+    value: float = conf.getfloat("iteration", name, fallback=fallback)
+    return value
+
+
+def has_mapped_dependants(task: Any) -> bool:
+    """Tell whether a mapped task or group expands over the task's output; for parsed and stored Dags."""
+    return next(iter(task.iter_mapped_dependants()), None) is not None
+
+
+def has_task_listeners() -> bool:
+    """Tell whether a plugin of this deployment listens to the ends of task instances."""
+    # The SDK's own listener manager; since 3.2 (airflow.sdk.listener).
+    from airflow.sdk.listener import get_listener_manager
+
+    hook = get_listener_manager().hook
+    return any(
+        getattr(hook, name).get_hookimpls()
+        for name in ("on_task_instance_running", "on_task_instance_success", "on_task_instance_failed")
+    )
+
+
+def has_triggerer_queues() -> bool:
+    """Tell whether triggerers of this deployment take triggers by queue. The option is there since 3.2."""
+    from airflow.sdk.configuration import conf
+
+    value: bool = conf.getboolean("triggerer", "queues_enabled", fallback=False)
+    return value
+
+
+def is_resolvable(value: Any) -> bool:
+    """Tell whether a value is resolved when the task runs: a task's output, a task group's argument."""
+    # Since 3.0 (airflow.sdk.definitions._internal.mixins).
+    from airflow.sdk.definitions._internal.mixins import ResolveMixin
+
+    return isinstance(value, ResolveMixin)
+
+
+def in_mapped_task_group(operator: BaseOperator) -> bool:
+    """Tell whether any task group around the operator is mapped."""
+    return next(iter(operator.iter_mapped_task_groups()), None) is not None
+
+
+def is_mapped_instance(operator: BaseOperator) -> bool:
+    """Tell whether the operator was made from a mapped one (``_BaseOperator__from_mapped``, since 2.3)."""
+    return bool(getattr(operator, "_BaseOperator__from_mapped", False))
+
+
+def jinja_filter_names() -> frozenset[str]:
+    """Return the filters that a template has in the triggerer, where a Dag's own ones are missing."""
+    # Since 3.0 (airflow.sdk.definitions._internal.templater).
+    from airflow.sdk.definitions._internal.templater import SandboxedEnvironment
+
+    return frozenset(SandboxedEnvironment(cache_size=0).filters)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of operators whose trigger delivers many pages in one run."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.triggers.base import StartTriggerArgs
+
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration.operators.start import (
+    argument_obstacles,
+    finishing_losses,
+    placing_obstacles,
+)
+from airflow_provider_iteration.streams.options import FinishOn, StreamOptions
+from airflow_provider_iteration.xcom.iterable import XComIterable
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_iteration.triggers.streaming import StreamingTrigger
+
+RESUME_METHOD = "execute_complete"
+
+
+class StreamingOperatorMeta(_compat.BaseOperatorMeta):
+    """Settles how the task starts once the outermost ``__init__`` has run."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        operator = super().__call__(*args, **kwargs)
+        operator.settle_start()
+        return operator
+
+
+class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
+    """
+    Base of operators that stream pages from a trigger, instead of deferring for each page.
+
+    A subclass names its trigger in :meth:`make_trigger`. The task then starts in the triggerer where
+    nothing is lost by that, and otherwise on a worker that defers once; it ends in the triggerer where
+    nothing is lost, and otherwise after one resume. The result is an
+    :class:`~airflow_provider_iteration.xcom.iterable.XComIterable`.
+
+    :param deferrable: stream in the triggerer (default), or on the worker.
+    :param start_from_trigger: None decides by itself (default); False starts on a worker; True is an error
+        where the task cannot start in the triggerer.
+    :param finish_on: ``"auto"`` (default) ends the task without a worker unless something would be lost:
+        outlets, callbacks, ``pre_execute``, ``post_execute``, extra links, or a task listener of the
+        deployment. ``"worker"`` and ``"triggerer"`` say so themselves.
+    :param max_pages: more pages than this are an error.
+    :param max_bytes: more bytes than this, in the whole stream, are an error.
+    :param max_uncommitted_pages: how many pages may be fetched but not yet stored, and how many are asked
+        for again after a restart of the triggerer at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        deferrable: bool = True,
+        start_from_trigger: bool | None = None,
+        finish_on: FinishOn = "auto",
+        max_pages: int | None = None,
+        max_bytes: int | None = None,
+        max_uncommitted_pages: int = 32,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.deferrable = deferrable
+        self.finish_on = finish_on
+        self.stream_options = StreamOptions(
+            finish_on=finish_on,
+            max_pages=max_pages,
+            max_bytes=max_bytes,
+            max_uncommitted_pages=max_uncommitted_pages,
+        )
+        self._wants_trigger_start = start_from_trigger
+        self._start_obstacles: list[str] = []
+
+    @abstractmethod
+    def make_trigger(self, context: Mapping[str, Any]) -> StreamingTrigger:
+        """
+        Return the trigger that fetches the pages.
+
+        It is called on the worker, and once, with an empty context, when the operator is constructed: one
+        that needs the context there raises ``KeyError``, and the task starts on a worker.
+
+        :param context: context of the task, or an empty mapping.
+        """
+
+    def settle_start(self) -> None:
+        """
+        Decide whether the task starts in the triggerer. Called once the operator is constructed.
+
+        :raises ValueError: if the start in the triggerer was asked for and cannot be, with the argument.
+        :raises TypeError: if an argument can neither be sent to the triggerer nor rendered.
+        """
+        if self.finish_on == "triggerer" and (losses := list(finishing_losses(self))):
+            raise ValueError(f"finish_on='triggerer' in task {self.task_id!r}: {'; '.join(losses)}")
+        if _compat.is_mapped_instance(self) or not self.deferrable or self._wants_trigger_start is False:
+            self._start_obstacles = list(placing_obstacles(self))
+            return
+        trigger = self._trigger_without_context()
+        if trigger is not None:
+            self._settle(trigger)
+        if self._wants_trigger_start and self._start_obstacles:
+            raise ValueError(
+                f"start_from_trigger=True in task {self.task_id!r}: {'; '.join(self._start_obstacles)}. "
+                "Leave it out to start on a worker"
+            )
+
+    def execute(self, context: Context) -> Any:
+        """Defer to the trigger, or stream here where ``deferrable`` is False."""
+        trigger = self._equipped(self.make_trigger(context))
+        if not self.deferrable:
+            trigger.task_instance = context["ti"]  # type: ignore[assignment]
+            return asyncio.run(trigger.stream())
+        if self._start_obstacles:
+            self.log.info("Started on a worker: %s", "; ".join(self._start_obstacles))
+        self.defer(trigger=trigger, method_name=RESUME_METHOD, timeout=self._time_left(context))
+        return None
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> XComIterable:
+        """Take over from the trigger: what is returned is pushed as the task's result."""
+        reference = XComIterable.deserialize(event["reference"], XComIterable.__version__)
+        self.log.info("Streamed %d items in %d pages", len(reference), reference.pages)
+        return reference
+
+    def _trigger_without_context(self) -> StreamingTrigger | None:
+        try:
+            return self.make_trigger({})
+        except KeyError as error:
+            self._start_obstacles = [f"make_trigger needs {error} of the context"]
+            return None
+
+    def _settle(self, trigger: StreamingTrigger) -> None:
+        classpath, arguments = self._equipped(trigger).serialize()
+        self._start_obstacles = [*placing_obstacles(self), *argument_obstacles(self, arguments)]
+        if self._start_obstacles:
+            return
+        self.start_from_trigger = True
+        self.start_trigger_args = StartTriggerArgs(
+            trigger_cls=classpath, next_method=RESUME_METHOD, trigger_kwargs=arguments
+        )
+
+    def _equipped(self, trigger: StreamingTrigger) -> StreamingTrigger:
+        trigger.stream_options = self._options()
+        return trigger
+
+    def _options(self) -> StreamOptions:
+        options = self.stream_options.to_json()
+        needs_worker = next(finishing_losses(self), None) is not None or not self.do_xcom_push
+        if needs_worker or (self.has_dag() and _compat.has_mapped_dependants(self)):
+            options["finish_on"] = "worker"
+        return StreamOptions.from_json(options)
+
+    def _time_left(self, context: Context) -> timedelta | None:
+        if self.execution_timeout is None:
+            return None
+        started = context["ti"].start_date or datetime.now(UTC)
+        left = self.execution_timeout - (datetime.now(UTC) - started)
+        return max(left, timedelta(seconds=1))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of one walk over pages: the only thing here that changes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from airflow_provider_iteration.exceptions import CursorCycleError
+from airflow_provider_iteration.pagination.request import PageRequest, PageView
+from airflow_provider_iteration.pagination.specs import Paginator
+from airflow_provider_iteration.pagination.stops import Progress
+
+
+class PageState:
+    """
+    One walk: which request comes next, what came so far, what was asked before.
+
+    ::
+
+        state = PageState(paginator)
+        while (request := state.request) is not None:
+            page = ...  # send the request, make a PageView of the response
+            state.advance(page)
+
+    A walk is resumed by passing the request that was due and the progress up to it; both are plain JSON.
+    Requests from before that are not remembered, so a circle through them is noticed one round later.
+
+    :param paginator: how the next page is asked for.
+    :param start: the first request; None is the operator's own.
+    :param progress: pages and items that came before the first request.
+    """
+
+    __slots__ = ("_begun", "_seen", "paginator", "progress", "request")
+
+    def __init__(
+        self,
+        paginator: Paginator,
+        start: PageRequest | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.paginator = paginator
+        self.progress = Progress() if progress is None else progress
+        self.request: PageRequest | None = PageRequest() if start is None else start
+        self._begun = False
+        self._seen = {self.request.digest(): self.progress.pages + 1}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.paginator!r}, request={self.request!r}, {self.progress!r})"
+
+    def advance(self, page: PageView) -> PageRequest | None:
+        """
+        Take in the page that came for :attr:`request`, and find the next request.
+
+        :param page: the page.
+        :return: the next request, which :attr:`request` is from now on, or None at the end.
+        :raises PathError: if the page does not have what the paginator or the stop condition reads.
+        :raises CursorCycleError: if the next request was made before in this walk.
+        :raises RuntimeError: if the walk has ended already.
+        """
+        if self.request is None:
+            raise RuntimeError("the walk over the pages has ended; there is no page to come")
+        asked, self.request = self.request, None
+        self.progress = self.progress.counting(page)
+        self._remember_answer(page, asked)
+        following = self._following(page, asked)
+        if following is not None:
+            self._remember(following)
+        self.request = following
+        return following
+
+    def _following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
+        stop = self.paginator.stop
+        if stop is not None and stop.met(page, self.progress):
+            return None
+        if self.progress.pages == 1:
+            self.paginator.check_first(page)
+        return self.paginator.following(page, asked)
+
+    def _remember(self, request: PageRequest) -> None:
+        again = self.progress.pages + 1
+        first = self._seen.setdefault(request.digest(), again)
+        if first != again:
+            raise CursorCycleError(first, again)
+
+    def _remember_answer(self, page: PageView, asked: PageRequest) -> None:
+        # The operator's own request has no URL yet, but a link back to it has one.
+        if not self._begun and asked.url is None:
+            answered = msgspec.structs.replace(asked, url=page.url, params={})
+            self._seen.setdefault(answered.digest(), self.progress.pages)
+        self._begun = True

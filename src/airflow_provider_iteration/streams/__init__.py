@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Streams: ordered, append-only sequences with one writer and any number of lazy readers.
+
+The modules here are pure (they import no Airflow), except :mod:`.xcom_store`, which is the one
+adapter that keeps a stream's rows in Airflow's XComs.
+"""
+
+from __future__ import annotations
+
+from airflow_provider_iteration.streams.events import Page, StreamEvent
+from airflow_provider_iteration.streams.head import Extent, Head, chunk_key, head_key
+from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.pacing import Pace, shared_pace
+from airflow_provider_iteration.streams.producer import produce
+from airflow_provider_iteration.streams.reader import ChunkReader
+from airflow_provider_iteration.streams.store import RowStore
+from airflow_provider_iteration.streams.writer import StreamWriter
+
+__all__ = [
+    "ChunkReader",
+    "Extent",
+    "Head",
+    "Pace",
+    "Page",
+    "RowStore",
+    "StreamEvent",
+    "StreamOptions",
+    "StreamWriter",
+    "chunk_key",
+    "head_key",
+    "produce",
+    "shared_pace",
+]

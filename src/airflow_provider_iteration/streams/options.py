@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may set about a stream: frozen, and plain JSON, because it travels to the triggerer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+
+FinishOn: TypeAlias = Literal["auto", "worker", "triggerer"]
+
+
+class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """
+    :param key: XCom key of the stream.
+    :param finish_on: where the task ends: ``"worker"`` after one resume, ``"triggerer"`` without any
+        worker, or ``"auto"``: without a worker unless something would be lost.
+    :param max_pages: more pages than this are an error; None is no limit.
+    :param max_bytes: more bytes than this, in the whole stream, are an error; None is no limit.
+    :param max_uncommitted_pages: how many pages may be fetched but not yet committed: also how many a
+        restarted producer asks for again at most.
+    :param max_uncommitted_bytes: the same in bytes; one page is always let in.
+    :param chunk_bytes: size that a row aims at.
+    :param max_chunk_bytes: size beyond which no page is added to a row; a row holds at least one page.
+    :param linger: seconds that a page may wait for others, so that live readers see it.
+    """
+
+    key: str = "return_value"
+    finish_on: FinishOn = "auto"
+    max_pages: int | None = None
+    max_bytes: int | None = None
+    max_uncommitted_pages: int = 32
+    max_uncommitted_bytes: int = 8 * 1024 * 1024
+    chunk_bytes: int = 256 * 1024
+    max_chunk_bytes: int = 1024 * 1024
+    linger: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.finish_on not in get_args(FinishOn):
+            names = ", ".join(map(repr, get_args(FinishOn)))
+            raise ValueError(f"finish_on: expected one of {names}, got {self.finish_on!r}")
+        for name in ("max_pages", "max_bytes"):
+            if getattr(self, name) is not None:
+                _check_positive(name, getattr(self, name))
+        for name in ("max_uncommitted_pages", "max_uncommitted_bytes", "chunk_bytes", "max_chunk_bytes"):
+            _check_positive(name, getattr(self, name))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON, without what has its default."""
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        return options
+
+    @classmethod
+    def from_json(cls, options: Mapping[str, Any] | StreamOptions | None) -> StreamOptions:
+        """
+        Give back what :meth:`to_json` returned.
+
+        :raises ValueError: for an option that is unknown or wrong.
+        """
+        if isinstance(options, StreamOptions):
+            return options
+        try:
+            return msgspec.convert(dict(options or {}), cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"stream options: {error}") from None
+
+
+def _check_positive(name: str, value: Any) -> None:
+    if type(value) is not int:
+        raise TypeError(f"{name}: expected a whole number, got {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name}: expected at least 1, got {value}")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves pages from a source to a writer, within limits, from where an earlier producer stopped."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from airflow_provider_iteration.exceptions import Fenced, LimitExceeded
+from airflow_provider_iteration.streams.events import Page, StreamEvent
+from airflow_provider_iteration.streams.head import Head
+from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.writer import StreamWriter
+
+Source = Callable[[Any], AsyncGenerator[Page, None]]
+
+
+async def produce(source: Source, writer: StreamWriter, options: StreamOptions) -> Head:
+    """
+    Run a source to its end and commit its pages.
+
+    A source that fails loses nothing: what came before is committed first, then the error goes on its
+    way with a note that says how far the stream got.
+
+    :param source: called with the cursor to go on from, or None.
+    :param writer: an open writer.
+    :param options: what the stream may not exceed.
+    :return: the head of the finished stream.
+    """
+    if writer.head.last:
+        return writer.head
+    try:
+        await _pump(source, writer, options)
+    except Fenced:
+        raise
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            await writer.flush()
+        error.add_note(_progress_note(writer.head))
+        raise
+    return await writer.close()
+
+
+async def _pump(source: Source, writer: StreamWriter, options: StreamOptions) -> None:
+    opened = writer.head
+    cursor = opened.resume_cursor
+    # Without a cursor the source begins anew: the writer drops what it knows already.
+    index = opened.pages if cursor is not None else 0
+    size = opened.size
+    async with contextlib.aclosing(source(cursor)) as pages:
+        await writer.ready()
+        async for page in pages:
+            _check_limits(options, index + 1, size + (page.size or 0))
+            if await writer.write(StreamEvent(opened.run, index, page, page.last)):
+                size += page.size or 0
+            if page.last:
+                return
+            index += 1
+            await writer.ready()
+
+
+def _check_limits(options: StreamOptions, pages: int, size: int) -> None:
+    if options.max_pages is not None and pages > options.max_pages:
+        raise LimitExceeded("max_pages", options.max_pages)
+    if options.max_bytes is not None and size > options.max_bytes:
+        raise LimitExceeded("max_bytes", options.max_bytes)
+
+
+def _progress_note(head: Head) -> str:
+    return f"committed before that: {head.pages} pages, {head.items} items"
