@@ -177,7 +177,8 @@ class PagedApi:
     async def _wait_released(self, page: int) -> None:
         if (gate := self._held.get(page)) is not None:
             self._arrived[page].set()
-            while not gate.is_set():
+            # A thread of its own would outlive the request that a client gives up.
+            while not gate.is_set():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     def _refusal(self, request: web.Request, page: int) -> web.Response | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Airflow: api-server, scheduler, triggerer and dag-processor, with a home and a database of its own."""
+"""A real Airflow: api-server, scheduler, triggerer, dag-processor, with a home and a database of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,6 +153,19 @@ class Deployment:
         """Set the state of a task instance, as the UI does."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})
 
+    def connect(self, conn_id: str, url: str) -> None:
+        """Make or replace an HTTP connection that leads to a URL such as ``http://127.0.0.1:8080``."""
+        address = httpx.URL(url)
+        self._http.delete(f"/connections/{conn_id}")
+        body = {
+            "connection_id": conn_id,
+            "conn_type": "http",
+            "schema": address.scheme,
+            "host": address.host,
+            "port": address.port,
+        }
+        self._api("POST", "/connections", body)
+
     def airflow(self, *arguments: str) -> str:
         """Run an ``airflow`` command against this deployment, and return what it prints."""
         done = subprocess.run(
@@ -186,6 +200,7 @@ class Deployment:
         self.inspect = Inspector(self._home, url)
         self._exit.callback(self.inspect.close)
         self._http = self._exit.enter_context(httpx.Client(base_url=f"{self.address}/api/v2", timeout=60.0))
+        self._exit.callback(self._end_parts)
         for name in PARTS:
             self._start_part(name, name)
         self._wait(self._is_healthy, START_SECONDS, "the deployment is healthy")
@@ -205,10 +220,12 @@ class Deployment:
         log = self._home / "parts" / f"{name}.log"
         part = ManagedProcess(name, [airflow_program(), kind], log, self._variables)
         self._parts[name] = part
-        self._exit.callback(part.terminate)
-        self._exit.callback(part.cont)
         part.start()
         return part
+
+    def _end_parts(self) -> None:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(ManagedProcess.end, self._parts.values()))
 
     def _is_healthy(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):

@@ -137,7 +137,9 @@ class Inspector:
         ]
         return Counts(
             worker_starts=sum(_text(log).count(WORKER_START) for log in logs if ".trigger." not in log.name),
-            trigger_runs=sum(len(TRIGGER_START.findall(_text(log))) for log in logs if ".trigger." in log.name),
+            trigger_runs=sum(
+                len(TRIGGER_START.findall(_text(log))) for log in logs if ".trigger." in log.name
+            ),
             xcom_rows=len(rows),
             xcom_bytes=sum(row.bytes for row in rows),
             api_requests=self._api_requests([*ids, f"/{dag_id}/{run_id}/{task_id}/"]),

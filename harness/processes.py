@@ -88,6 +88,11 @@ class ManagedProcess:
         self._signal(tree, signal.SIGKILL)
         self._wait(STOP_SECONDS)
 
+    def end(self) -> None:
+        """End the process whatever state it is in."""
+        self.cont()
+        self.terminate()
+
     def restart(self) -> None:
         """End the process gently and start it again."""
         self.terminate()

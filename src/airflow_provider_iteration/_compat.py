@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 # The metaclass of operators; public in name, undocumented. There since 3.0 (airflow.sdk.bases.operator).
 from airflow.sdk.bases.operator import BaseOperatorMeta
 
+# Since 3.2 (airflow.sdk.module_loading), which does not say that it exports it.
+from airflow.sdk.module_loading import import_string as import_string  # type: ignore[attr-defined]
+
 # Where serialised values are allowed into a process, one class at a time. Since 3.3.
 from airflow.sdk.serde import allow_class
-
-# Since 3.2 (airflow.sdk.module_loading).
-from airflow.sdk.module_loading import import_string
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -41,9 +41,7 @@ __all__ = [
 ]
 
 
-def read_xcom(
-    *, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1
-) -> Any:
+def read_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
     """Read one XCom through the configured backend; None if it is missing. Blocks: use a thread."""
     # Resolves [core] xcom_backend when imported, so not at module level. Since 3.0.
     from airflow.sdk.execution_time.xcom import XCom
@@ -51,9 +49,7 @@ def read_xcom(
     return XCom.get_one(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
 
 
-def write_xcom(
-    value: Any, *, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1
-) -> None:
+def write_xcom(value: Any, *, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> None:
     """Write one XCom through the configured backend. Blocks: use a thread."""
     from airflow.sdk.execution_time.xcom import XCom
 

@@ -23,9 +23,9 @@ SCALARS = (
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(TEXT, inner, max_size=4)
-    | st.tuples(inner, inner),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4) | st.tuples(inner, inner)
+    ),
     max_leaves=12,
 )
 
@@ -65,7 +65,7 @@ def test_all_items_once_and_in_order_whatever_fails(
 
     async def run() -> list[Any]:
         store = MemoryStore()
-        options = {
+        options: dict[str, Any] = {
             "max_uncommitted_pages": max_uncommitted,
             "chunk_bytes": chunk_bytes,
             "max_chunk_bytes": 4 * chunk_bytes,
@@ -99,7 +99,9 @@ def test_chunk_map_agrees_with_counting(stretches: list[tuple[int, int, int]]) -
     expected = [chunk for chunk, length in enumerate(lengths) for _ in range(length)]
     chunks = ChunkMap(extents)
     assert [chunks.chunk_of(index) for index in range(chunks.items)] == expected
-    assert [index for chunk in range(chunks.chunks) for index in chunks.span(chunk)] == list(range(chunks.items))
+    assert [index for chunk in range(chunks.chunks) for index in chunks.span(chunk)] == list(
+        range(chunks.items)
+    )
 
 
 @given(st.lists(st.integers(0, 5), max_size=40))

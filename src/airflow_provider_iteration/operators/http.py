@@ -22,7 +22,7 @@ _REPLACED = {
 }
 
 
-class HttpStreamingOperator(StreamingOperator, HttpOperator):
+class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[misc]
     """
     Pages through an HTTP API inside one run of a trigger: no worker start for each page.
 

@@ -81,6 +81,6 @@ def _instance_obstacles(tree: nodes.Template, name: str) -> Iterator[str]:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(autoescape=False)  # noqa: S701 - it only parses
+    environment = jinja2.Environment(autoescape=False)
     environment.filters.update(dict.fromkeys(_compat.jinja_filter_names(), str))
     return environment

@@ -38,7 +38,7 @@ class EncodedItems(msgspec.Struct, frozen=True):
     shapes: list[list[str]] = []
 
 
-class _NotPlain(Exception):  # noqa: N818 - a signal within this module, never seen outside
+class _NotPlain(Exception):
     """Plain JSON would lose something."""
 
 

@@ -26,6 +26,9 @@ from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.pacing import Pace
 from airflow_provider_iteration.streams.store import RowStore
 
+OWNERSHIP_SECONDS = 5.0
+"""How long a producer takes for granted that the stream is still its own."""
+
 
 class WriterStatistics(NamedTuple):
     """What a writer did so far."""
@@ -76,6 +79,7 @@ class StreamWriter:
         self._flushing = False
         self._error: BaseException | None = None
         self._committer: asyncio.Task[None] | None = None
+        self._owned_at = 0.0
 
     @property
     def head(self) -> Head:
@@ -96,6 +100,7 @@ class StreamWriter:
         """
         async with self._pace.turn():
             self._head = await open_head(self._store, self._key, self._head)
+        self._owned_at = asyncio.get_running_loop().time()
         self._next_index = self._head.pages
         self._committer = asyncio.create_task(self._commit_all(), name=f"stream-writer-{self._head.run}")
         return self
@@ -112,11 +117,17 @@ class StreamWriter:
         """
         Wait until one more page may be fetched.
 
+        A producer that was held up, by a stopped process for one, asks first whether the stream is still
+        its own: it must not fetch what its successor fetches.
+
+        :raises Fenced: if it is not.
         :raises StreamError: what stopped the commits, if anything did.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._error is not None or self._has_room())
         self._raise_if_stopped()
+        if asyncio.get_running_loop().time() - self._owned_at > OWNERSHIP_SECONDS:
+            await self._check_ownership()
 
     async def write(self, event: StreamEvent) -> bool:
         """
@@ -203,9 +214,7 @@ class StreamWriter:
                     await self._changed.wait_for(self._is_full)
 
     def _is_full(self) -> bool:
-        return (
-            self._flushing or self._pending_bytes >= self._options.chunk_bytes or not self._has_room()
-        )
+        return self._flushing or self._pending_bytes >= self._options.chunk_bytes or not self._has_room()
 
     async def _commit_next(self) -> None:
         async with self._pace.turn():
@@ -234,6 +243,7 @@ class StreamWriter:
         row = await self._store.get(head_key(self._key))
         if row is not None and not owns(self._head, Head.from_row(row)):
             raise Fenced(f"the stream of run {self._head.run} was taken over")
+        self._owned_at = asyncio.get_running_loop().time()
 
     async def _write_chunk(self, batch: list[_Pending]) -> Head:
         pages = [pending.event.payload for pending in batch]

@@ -57,9 +57,7 @@ class XComStore:
 
     async def _call(self, action: str, key: str, function: Callable[..., Any], *args: Any) -> Any:
         loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(
-            _pool(), lambda: function(*args, key=key, **self._place._asdict())
-        )
+        call = loop.run_in_executor(_pool(), lambda: function(*args, key=key, **self._place._asdict()))
         try:
             async with asyncio.timeout(self._timeout):
                 return await call

@@ -104,17 +104,19 @@ class HttpStreamingTrigger(StreamingTrigger):
             self.method, self.endpoint, self.data, self.headers or {}, self.extra_options or {}
         )
         client = HttpPageClient(
-            self._hook(), request, retries=self.page_retries, allowed_hosts=self.allowed_hosts
+            self._hook(),
+            request,
+            retries=self.page_retries,
+            allowed_hosts=self.allowed_hosts,
+            max_bytes=self.stream_options.max_bytes,
+            received=received,
         )
         async with client:
             while walk.request is not None:
                 number = walk.progress.pages + 1
-                response = await client.fetch(walk.request, number, self._budget(received))
-                received += len(response.body)
+                response = await client.fetch(walk.request, number)
                 payload, view = self._read(response, number)
-                page = Page(
-                    payload, many=self.items_path is not None, size=len(response.body)
-                )
+                page = Page(payload, many=self.items_path is not None, size=len(response.body))
                 try:
                     walk.advance(view)
                 except PaginationError:
@@ -122,7 +124,7 @@ class HttpStreamingTrigger(StreamingTrigger):
                     yield page
                     raise
                 yield msgspec.structs.replace(
-                    page, cursor=_cursor(walk, received), last=walk.request is None
+                    page, cursor=_cursor(walk, client.received), last=walk.request is None
                 )
 
     def _begin(self, cursor: Any) -> tuple[PageState, int]:
@@ -130,10 +132,6 @@ class HttpStreamingTrigger(StreamingTrigger):
             return PageState(self.paginator), 0
         request = msgspec.convert(cursor["request"], PageRequest)
         return PageState(self.paginator, request, Progress(cursor["pages"], cursor["items"])), cursor["bytes"]
-
-    def _budget(self, received: int) -> int | None:
-        limit = self.stream_options.max_bytes
-        return None if limit is None else limit - received
 
     def _hook(self) -> HttpAsyncHook:
         auth_type = aiohttp.BasicAuth if self.auth_type is None else _compat.import_string(self.auth_type)
@@ -193,5 +191,3 @@ def _checked_retries(value: Any) -> int:
     if value < 0:
         raise ValueError(f"page_retries: expected 0 or more, got {value}")
     return value
-
-

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -67,7 +68,7 @@ class HttpResponse(NamedTuple):
     charset: str | None
 
 
-class _Transient(Exception):  # noqa: N818 - a signal to the retries, never seen outside
+class _Transient(Exception):
     def __init__(self, failure: PageFailed, wait: float | None = None) -> None:
         super().__init__(failure)
         self.failure = failure
@@ -85,6 +86,8 @@ class HttpPageClient:
     :param request: the operator's own request.
     :param retries: how often a page is asked for again after 429, 5xx and connection errors.
     :param allowed_hosts: hosts, besides the connection's, that may see its headers.
+    :param max_bytes: how many bytes may be received in all; None is no limit.
+    :param received: how many were received before, by an earlier client.
     """
 
     def __init__(
@@ -94,16 +97,22 @@ class HttpPageClient:
         *,
         retries: int,
         allowed_hosts: Iterable[str] = (),
+        max_bytes: int | None = None,
+        received: int = 0,
     ) -> None:
         self._hook = hook
         self._request = request
         self._retries = retries
         self._allowed_hosts = allowed_hosts
+        self._max_bytes = max_bytes
+        self.received = received
 
     async def __aenter__(self) -> Self:
         self._config = await self._connection()
         self._hosts = HostPolicy(self._config.base_url, self._allowed_hosts)
-        self._options = _aiohttp_options({**(self._config.extra_options or {}), **self._request.extra_options})
+        self._options = _aiohttp_options(
+            {**(self._config.extra_options or {}), **self._request.extra_options}
+        )
         guard = aiohttp.TraceConfig()
         guard.on_request_redirect.append(self._check_redirect)
         # unsafe: APIs reached by an IP address have cookies too.
@@ -116,16 +125,15 @@ class HttpPageClient:
     ) -> None:
         await self._session.close()
 
-    async def fetch(self, request: PageRequest, page: int, budget: int | None) -> HttpResponse:
+    async def fetch(self, request: PageRequest, page: int) -> HttpResponse:
         """
         Fetch one page, with retries.
 
         :param request: how this page differs from the operator's own request.
         :param page: number of the page, from 1, for messages.
-        :param budget: how many bytes may still be received; None is no limit.
         :raises PageFailed: if the API refuses for good, or the retries are used up.
         :raises ForeignHostError: if the request or a redirect leads to another host.
-        :raises LimitExceeded: if the body goes beyond the budget.
+        :raises LimitExceeded: if the body goes beyond ``max_bytes``.
         """
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),
@@ -135,7 +143,7 @@ class HttpPageClient:
             reraise=True,
         )
         try:
-            return await retrying(self._attempt, request, page, budget)
+            return await retrying(self._attempt, request, page)
         except _Transient as signal:
             raise signal.failure from None
 
@@ -147,13 +155,13 @@ class HttpPageClient:
         except TimeoutError:
             raise StoreTimeout("lookup", f"connection {self._hook.http_conn_id}", seconds) from None
 
-    async def _attempt(self, request: PageRequest, page: int, budget: int | None) -> HttpResponse:
+    async def _attempt(self, request: PageRequest, page: int) -> HttpResponse:
         arguments = self._arguments(request, page)
         try:
             async with self._session.request(**arguments) as response:
                 if self._is_refused(response):
                     raise await self._refusal(response, page)
-                return await _received(response, budget)
+                return await self._receive(response)
         except _FAILURES as error:
             raise _Transient(PageFailed(page, None, _reason(error))) from None
         except aiohttp.ClientError as error:
@@ -170,20 +178,20 @@ class HttpPageClient:
             "method": own.method,
             "url": url,
             "params": list(_pairs(params)),
-            "headers": {**(self._config.headers or {}), **own.headers, **request.headers},
-            "auth": self._config.auth,
+            "headers": {**self._connection_headers(), **own.headers, **request.headers},
         }
         if not is_get and own.data:
             arguments["data"] = own.data
         return _with_body(arguments, request.body) if request.body else arguments
 
-    def _is_refused(self, response: aiohttp.ClientResponse) -> bool:
-        return not response.ok and bool(self._checks_response)
+    def _connection_headers(self) -> dict[str, str]:
+        auth = self._config.auth
+        own = {} if auth is None else {"Authorization": auth.encode()}
+        return {**own, **(self._config.headers or {})}
 
-    @property
-    def _checks_response(self) -> bool:
+    def _is_refused(self, response: aiohttp.ClientResponse) -> bool:
         merged = {**(self._config.extra_options or {}), **self._request.extra_options}
-        return bool(merged.get("check_response", True))
+        return not response.ok and bool(merged.get("check_response", True))
 
     async def _refusal(self, response: aiohttp.ClientResponse, page: int) -> _Transient | PageFailed:
         excerpt = await response.content.read(_EXCERPT_BYTES)
@@ -192,6 +200,24 @@ class HttpPageClient:
         if response.status == TOO_MANY_REQUESTS or response.status >= 500:
             return _Transient(failure, _retry_after(response.headers.get("Retry-After")))
         return failure
+
+    async def _receive(self, response: aiohttp.ClientResponse) -> HttpResponse:
+        parts = []
+        size = 0
+        async for part in response.content.iter_chunked(_READ_BYTES):
+            size += len(part)
+            if self._max_bytes is not None and self.received + size > self._max_bytes:
+                raise LimitExceeded("max_bytes", self._max_bytes)
+            parts.append(part)
+        self.received += size
+        return HttpResponse(
+            url=str(response.url),
+            status=response.status,
+            headers=_joined_headers(response),
+            body=b"".join(parts),
+            content_type=response.content_type,
+            charset=response.charset,
+        )
 
     async def _check_redirect(
         self,
@@ -206,26 +232,12 @@ class HttpPageClient:
             self._hosts.check(str(target), f"a redirect from {params.url.host}")
 
 
-async def _received(response: aiohttp.ClientResponse, budget: int | None) -> HttpResponse:
-    parts = []
-    size = 0
-    async for part in response.content.iter_chunked(_READ_BYTES):
-        size += len(part)
-        if budget is not None and size > budget:
-            raise LimitExceeded("max_bytes", budget)
-        parts.append(part)
+def _joined_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in response.headers.items():
         key = name.lower()
         headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return HttpResponse(
-        url=str(response.url),
-        status=response.status,
-        headers=headers,
-        body=b"".join(parts),
-        content_type=response.content_type,
-        charset=response.charset,
-    )
+    return headers
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
@@ -247,7 +259,7 @@ def _retry_after(value: str | None) -> float | None:
             seconds = (_aware(parsedate_to_datetime(value)) - datetime.now(UTC)).total_seconds()
         except ValueError:
             return None
-    return min(max(seconds, 0.0), LONGEST_WAIT) if seconds == seconds else None
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT)
 
 
 def _aware(moment: datetime) -> datetime:

@@ -45,7 +45,9 @@ def test_what_a_database_would_lose_becomes_text(item: object) -> None:
     assert encoded.items.isascii()
 
 
-@pytest.mark.parametrize("item", ["\0", "\ud800", 1e20, 2**80, b"\x00\xff", (1, (2,)), {"$bytes": "no"}, {"$$x": 1}])
+@pytest.mark.parametrize(
+    "item", ["\0", "\ud800", 1e20, 2**80, b"\x00\xff", (1, (2,)), {"$bytes": "no"}, {"$$x": 1}]
+)
 def test_text_gives_the_value_back(item: object) -> None:
     """Text is lossless, also for data that looks like its tags."""
     encoded = encode_items([item, "\0"])

@@ -119,13 +119,17 @@ async def test_page_larger_than_a_row_is_not_split() -> None:
 
 async def test_lone_page_is_committed_after_the_linger() -> None:
     """A page does not wait for others longer than the linger, so that live readers see it."""
-    store = MemoryStore()
-    writer = make_writer(store, linger=0.01)
+    committed = asyncio.Event()
+
+    def note_chunk(action: str, key: str) -> None:
+        if action == "set" and key == chunk_key(KEY, RUN_A, 0):
+            committed.set()
+
+    writer = make_writer(MemoryStore(note_chunk), linger=0.01)
     async with writer:
         await writer.write(event(0))
-        while writer.head.pages == 0:
-            await asyncio.sleep(0.001)
-    assert writer.head.items == 1
+        await asyncio.wait_for(committed.wait(), 10)
+    assert committed.is_set()
 
 
 async def test_duplicate_is_dropped_and_counted() -> None:
@@ -202,6 +206,16 @@ async def test_twin_that_was_overtaken_stops_itself() -> None:
             await stalled.write(event(1))
             with pytest.raises(Fenced):
                 await stalled.flush()
+
+
+async def test_twin_asks_before_it_fetches_after_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that was held up fetches nothing that its successor fetches."""
+    monkeypatch.setattr("airflow_provider_iteration.streams.writer.OWNERSHIP_SECONDS", -1.0)
+    store = MemoryStore()
+    stalled = make_writer(store)
+    async with stalled, make_writer(store):
+        with pytest.raises(Fenced):
+            await stalled.ready()
 
 
 async def test_late_chunk_of_a_twin_lands_beside_its_successors() -> None:

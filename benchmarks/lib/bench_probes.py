@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the benchmark Dags are measured with, and against."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psutil
+from airflow.providers.http.hooks.http import HttpAsyncHook
+from airflow.sdk import BaseOperator
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+PROBE_SECONDS = 0.01
+
+
+def resident_mb() -> float:
+    """Return the resident memory of this process in MB."""
+    return float(psutil.Process().memory_info().rss) / 1e6
+
+
+class LagTrigger(BaseTrigger):
+    """Measures how late a timer of 10 ms is in the triggerer's loop."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "bench_probes.LagTrigger", {"seconds": self.seconds}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        loop = asyncio.get_running_loop()
+        lags: list[float] = []
+        end = loop.time() + self.seconds
+        while loop.time() < end:
+            due = loop.time() + PROBE_SECONDS
+            await asyncio.sleep(PROBE_SECONDS)
+            lags.append(1000 * (loop.time() - due))
+        yield TriggerEvent({"p99_ms": statistics.quantiles(lags, n=100)[98], "max_ms": max(lags)})
+
+
+class LagOperator(BaseOperator):
+    """Returns what :class:`LagTrigger` measured."""
+
+    def __init__(self, *, seconds: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seconds = seconds
+
+    def execute(self, context: Any) -> None:
+        self.defer(trigger=LagTrigger(self.seconds), method_name="execute_complete")
+
+    def execute_complete(self, context: Any, event: dict[str, float]) -> dict[str, float]:
+        return event
+
+
+class HopTrigger(BaseTrigger):
+    """Fetches one page, as an operator does that defers for each page."""
+
+    def __init__(self, page: int) -> None:
+        super().__init__()
+        self.page = page
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "bench_probes.HopTrigger", {"page": self.page}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        async with HttpAsyncHook("GET", "bench").session() as session:
+            response = await session.run("cursor", data={"after": f"after-{self.page}"})
+            body = await response.json()
+        yield TriggerEvent({"items": len(body["items"])})
+
+
+class HopOperator(BaseOperator):
+    """Defers for each page."""
+
+    def __init__(self, *, pages: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pages = pages
+
+    def execute(self, context: Any) -> None:
+        self._defer(0, 0)
+
+    def next_page(self, context: Any, event: dict[str, int], page: int, items: int) -> int | None:
+        items += event["items"]
+        if page + 1 == self.pages:
+            return items
+        self._defer(page + 1, items)
+        return None
+
+    def _defer(self, page: int, items: int) -> None:
+        self.defer(trigger=HopTrigger(page), method_name="next_page", kwargs={"page": page, "items": items})

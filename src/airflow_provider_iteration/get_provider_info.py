@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated from ``provider.yaml`` by ``scripts/generate_provider_info.py``: change it there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe this provider to Airflow."""
+    return {
+        "package-name": "airflow-provider-iteration",
+        "name": "Iteration",
+        "description": "Many items in one task instance, and many events from one trigger run.\n",
+        "integrations": [
+            {
+                "integration-name": "Iteration",
+                "external-doc-url": "https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/index.html",
+                "tags": [
+                    "software",
+                ],
+            },
+        ],
+        "operators": [
+            {
+                "integration-name": "Iteration",
+                "python-modules": [
+                    "airflow_provider_iteration.operators.http",
+                    "airflow_provider_iteration.operators.streaming",
+                ],
+            },
+        ],
+        "triggers": [
+            {
+                "integration-name": "Iteration",
+                "python-modules": [
+                    "airflow_provider_iteration.triggers.http",
+                    "airflow_provider_iteration.triggers.streaming",
+                ],
+            },
+        ],
+        "config": {
+            "iteration": {
+                "description": "Options of the package airflow-provider-iteration.",
+                "options": {
+                    "message_timeout": {
+                        "description": "How many seconds a stream waits for the answer to one XCom message. Some messages are never\nanswered in a triggerer, so without a limit a task could stay deferred for ever.\n",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "default": "60",
+                        "example": "120",
+                    },
+                    "min_defer_seconds": {
+                        "description": "The least number of seconds that a trigger keeps its task deferred before it resumes it on a\nworker. A task that resumes too soon after it was deferred can be failed by the scheduler.\n",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "default": "10",
+                        "example": "30",
+                    },
+                },
+            },
+        },
+    }

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One deployment for each database, shared by all tests of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.deployment import Deployment
+
+HERE = Path(__file__).parent
+SRC = HERE.parents[1] / "src"
+
+
+@pytest.fixture(scope="session")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which Dags leave files for the tests."""
+    return tmp_path_factory.mktemp("evidence")
+
+
+@pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
+    """A running deployment with the Dags of this directory."""
+    with Deployment(
+        [HERE / "dags"],
+        database=request.param,
+        environment={"EVIDENCE": str(evidence)},
+        python_path=[HERE / "lib", SRC],
+    ) as deployment:
+        yield deployment
