@@ -65,9 +65,10 @@ def make_environment(
         # Each part may serve logs or health on a fixed port; deployments must not meet there.
         "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": "0",
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": "0",
-        # A take-over of triggers within seconds.
+        # A take-over of triggers within seconds, yet not while a triggerer makes its first request, which
+        # keeps it busy for ten of them on a small machine.
         "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
-        "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "8",
+        "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "20",
     }
     path = os.pathsep.join(str(entry) for entry in python_path)
     return {**clean_environment(), "PYTHONPATH": path, **settings, **config, **environment}

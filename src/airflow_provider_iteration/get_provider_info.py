@@ -50,13 +50,6 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "60",
                         "example": "120",
                     },
-                    "min_defer_seconds": {
-                        "description": "The least number of seconds that a trigger keeps its task deferred before it resumes it on a\nworker. A task that resumes too soon after it was deferred can be failed by the scheduler.\n",
-                        "version_added": "0.1.0",
-                        "type": "float",
-                        "default": "10",
-                        "example": "30",
-                    },
                 },
             },
         },

@@ -11,7 +11,7 @@ import pytest
 from harness.deployment import Deployment
 
 HERE = Path(__file__).parent
-SRC = HERE.parents[1] / "src"
+ROOT = HERE.parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +24,9 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
     """A running deployment with the Dags of this directory."""
     with Deployment(
-        [HERE / "dags"],
+        [HERE / "dags", ROOT / "examples" / "demo" / "dags"],
         database=request.param,
         environment={"EVIDENCE": str(evidence)},
-        python_path=[HERE / "lib", SRC],
+        python_path=[HERE / "lib"],
     ) as deployment:
         yield deployment

@@ -30,6 +30,23 @@ def test_pages_go_from_one_trigger_run_to_a_lazy_reader(airflow: Deployment) -> 
     assert counts.xcom_rows <= counts.xcom_bytes // KIB_256 + 5
 
 
+def test_dag_that_knows_nothing_of_this_package_reads_a_stream(airflow: Deployment) -> None:
+    """The reference is deserialised in every task process, whichever Dag file reads it."""
+    with PagedApi(ApiSettings(pages=2, items=3)) as api:
+        airflow.connect("stream", api.url)
+        run = airflow.run("stream")
+    reader = airflow.run("plain_reader", {"run_id": run})
+    assert airflow.inspect.xcom("plain_reader", reader, "read") == 15
+
+
+def test_example_of_the_documentation_runs(airflow: Deployment) -> None:
+    """The Dag of the quickstart and of `make demo`."""
+    with PagedApi(ApiSettings(pages=3)) as api:
+        airflow.connect("shop", api.url)
+        run = airflow.run("orders")
+    assert airflow.inspect.xcom("orders", run, "count") == 30
+
+
 @pytest.mark.lowest
 def test_worker_mode_gives_the_same_items(airflow: Deployment) -> None:
     """deferrable=False streams on the worker, with the same result."""

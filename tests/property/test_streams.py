@@ -16,28 +16,7 @@ from airflow_provider_iteration.streams.codec import EncodedItems, decode_items,
 from airflow_provider_iteration.streams.head import ChunkMap, Extent
 from tests.support.memory_store import MemoryStore
 from tests.support.streams import RUN_A, pages_of, read_stream, write_stream
-
-TEXT = st.text(st.characters(codec=None))
-SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | st.binary(max_size=40)
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4) | st.tuples(inner, inner)
-    ),
-    max_leaves=12,
-)
-
-
-def keys_of(value: Any) -> Any:
-    """Return a value with the order of all keys in it, so that it takes part in a comparison."""
-    if isinstance(value, dict):
-        return [(key, keys_of(member)) for key, member in value.items()]
-    if isinstance(value, (list, tuple)):
-        return (type(value), [keys_of(member) for member in value])
-    return (type(value), repr(value))
-
+from tests.support.values import VALUES, with_types_and_orders
 
 def through_a_database(encoded: EncodedItems) -> EncodedItems:
     """Do to a row what a JSON column that sorts keys does."""
@@ -49,7 +28,7 @@ def through_a_database(encoded: EncodedItems) -> EncodedItems:
 @given(st.lists(VALUES, max_size=6))
 def test_any_row_comes_back_equal_in_type_value_and_order(items: list[Any]) -> None:
     """X3: a row is lossless."""
-    assert keys_of(decode_items(through_a_database(encode_items(items)))) == keys_of(items)
+    assert with_types_and_orders(decode_items(through_a_database(encode_items(items)))) == with_types_and_orders(items)
 
 
 @given(

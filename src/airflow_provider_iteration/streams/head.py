@@ -87,7 +87,7 @@ class Head(msgspec.Struct, frozen=True):
     def to_row(self) -> dict[str, Any]:
         """Return plain JSON."""
         row: dict[str, Any] = msgspec.to_builtins(self)
-        return row
+        return {**row, "extents": plain_extents(self.extents)}
 
     @classmethod
     def from_row(cls, row: object) -> Head:
@@ -145,6 +145,11 @@ class ChunkMap:
 
     def _place(self, chunk: int) -> int:
         return bisect_right(self._first_chunks, chunk) - 1
+
+
+def plain_extents(extents: tuple[Extent, ...]) -> list[list[int]]:
+    """Return extents as plain JSON."""
+    return [[extent.incarnation, extent.items, extent.chunks] for extent in extents]
 
 
 def head_key(key: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, SupportsIndex, overload
 import msgspec
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.streams.head import Extent, Head
+from airflow_provider_iteration.streams.head import Extent, Head, plain_extents
 from airflow_provider_iteration.streams.reader import ChunkReader
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 
@@ -126,7 +126,7 @@ class XComIterable(Sequence[Any]):
             "key": self.key,
             "run": self.run,
             "pages": self.pages,
-            "extents": msgspec.to_builtins(self.extents),
+            "extents": plain_extents(self.extents),
         }
 
     @staticmethod

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public API as a type checker sees it; mypy checks this file in `make lint`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any, assert_type
+
+import airflow_provider_iteration
+from airflow_provider_iteration.operators.http import HttpStreamingOperator
+from airflow_provider_iteration.pagination import Cursor, MaxPages, NextLink, Paginator, load_paginator
+from airflow_provider_iteration.streams import Page
+from airflow_provider_iteration.triggers.streaming import StreamingTrigger
+from airflow_provider_iteration.xcom.iterable import XComIterable
+
+
+class Typed(StreamingTrigger):
+    """A subclass as a user writes it."""
+
+    def arguments(self) -> dict[str, Any]:
+        return {}
+
+    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        yield Page({"id": 1}, cursor=1)
+
+
+def read(items: XComIterable) -> None:
+    """Use a stream as a reader does."""
+    assert_type(len(items), int)
+    assert_type(iter(items), Iterator[Any])
+    assert_type(items[1:2], list[Any])
+    as_sequence: Sequence[Any] = items
+    assert_type(as_sequence, Sequence[Any])
+
+
+def test_public_names_are_typed() -> None:
+    """Specs, triggers and operators check as they are documented."""
+    paginator: Paginator = Cursor("meta.next", param="after", stop=MaxPages(3))
+    assert_type(load_paginator({"type": "next_link"}), Paginator)
+    operator = HttpStreamingOperator(task_id="x", endpoint="orders", method="GET", paginator=paginator)
+    assert_type(operator, HttpStreamingOperator)
+    assert NextLink() == load_paginator({"type": "next_link"})
+    assert airflow_provider_iteration.XComIterable is XComIterable
