@@ -18,6 +18,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.streams import RUN_A, pages_of, read_stream, write_stream
 from tests.support.values import VALUES, with_types_and_orders
 
+
 def through_a_database(encoded: EncodedItems) -> EncodedItems:
     """Do to a row what a JSON column that sorts keys does."""
     text = json.dumps([encoded.items, encoded.shapes], sort_keys=True, allow_nan=False)
@@ -28,7 +29,9 @@ def through_a_database(encoded: EncodedItems) -> EncodedItems:
 @given(st.lists(VALUES, max_size=6))
 def test_any_row_comes_back_equal_in_type_value_and_order(items: list[Any]) -> None:
     """X3: a row is lossless."""
-    assert with_types_and_orders(decode_items(through_a_database(encode_items(items)))) == with_types_and_orders(items)
+    assert with_types_and_orders(
+        decode_items(through_a_database(encode_items(items)))
+    ) == with_types_and_orders(items)
 
 
 @given(
