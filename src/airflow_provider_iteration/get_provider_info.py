@@ -50,6 +50,13 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "60",
                         "example": "120",
                     },
+                    "min_defer_seconds": {
+                        "description": "How many seconds a trigger runs at least where its task has been on a worker and will be again. A\nscheduler that is told late of the end of the first start fails a task that is back too soon.\n",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "default": "10",
+                        "example": "30",
+                    },
                 },
             },
         },

@@ -92,7 +92,10 @@ def test_plain_task_is_one_worker_start(tiny: Deployment, finished: str) -> None
 
 def test_requests_of_a_worker_are_counted(tiny: Deployment, finished: str) -> None:
     """A worker that runs a task and returns a value asks the api-server for both."""
-    assert tiny.counts("tiny", finished, "value").api_requests >= 2
+    # The api-server writes its log a moment after it has answered.
+    wait_until(
+        lambda: tiny.counts("tiny", finished, "value").api_requests >= 2, 30, "both requests are in the log"
+    )
 
 
 def test_worker_starts_add_up_over_tries(tiny: Deployment) -> None:

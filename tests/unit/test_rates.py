@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -40,5 +41,5 @@ async def test_starts_are_spaced_evenly() -> None:
     for _ in range(12):
         async with limiter:
             starts.append(loop.time())
-    gaps = [after - before for before, after in zip(starts, starts[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(starts)]
     assert min(gaps) > 0.008

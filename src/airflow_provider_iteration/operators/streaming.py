@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import StartTriggerArgs
 
@@ -122,6 +123,9 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
             return asyncio.run(trigger.stream())
         if self._start_obstacles:
             self.log.info("Started on a worker: %s", "; ".join(self._start_obstacles))
+        trigger.stream_options = msgspec.structs.replace(
+            trigger.stream_options, min_seconds=_compat.config_float("min_defer_seconds", 10.0)
+        )
         self.defer(trigger=trigger, method_name=RESUME_METHOD, timeout=self._time_left(context))
         return None
 

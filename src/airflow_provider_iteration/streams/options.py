@@ -24,6 +24,7 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     :param chunk_bytes: size that a row aims at.
     :param max_chunk_bytes: size beyond which no page is added to a row; a row holds at least one page.
     :param linger: seconds that a page may wait for others, so that live readers see it.
+    :param min_seconds: how long the trigger runs at least before the task resumes on a worker.
     """
 
     key: str = "return_value"
@@ -35,6 +36,7 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     chunk_bytes: int = 256 * 1024
     max_chunk_bytes: int = 1024 * 1024
     linger: float = 1.0
+    min_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         if self.finish_on not in get_args(FinishOn):

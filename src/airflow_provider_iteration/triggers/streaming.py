@@ -72,16 +72,21 @@ class StreamingTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Stream all pages, then end the task, or hand the reference to a worker, in one event."""
+        resume_from = asyncio.get_running_loop().time() + self.stream_options.min_seconds
         try:
             reference = await self.stream()
         except Fenced as error:
             self.log.warning("Another triggerer has taken this stream over: %s", error)
             # Any other ending would fail the task, which lives on in the other triggerer.
             raise asyncio.CancelledError(str(error)) from None
+        except Exception:
+            await _sleep_until(resume_from)
+            raise
         if self._ends_here():
             await self._store().set(self.stream_options.key, reference)
             yield TaskSuccessEvent()
         else:
+            await _sleep_until(resume_from)
             yield TriggerEvent({"reference": reference.serialize()})
 
     async def stream(self) -> XComIterable:
@@ -135,6 +140,12 @@ class StreamingTrigger(BaseTrigger):
         if self.task_instance is None:
             raise StreamError(f"{type(self).__name__} writes to the XComs of a task, and there is no task")
         return self.task_instance
+
+
+async def _sleep_until(moment: float) -> None:
+    # A scheduler that learns late of the end of a task's previous start takes it for that of the next one,
+    # and fails the task.
+    await asyncio.sleep(max(moment - asyncio.get_running_loop().time(), 0))
 
 
 class TriggerStream(StreamingTrigger):

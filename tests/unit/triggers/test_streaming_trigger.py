@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -72,6 +73,21 @@ async def test_reference_is_written_before_the_task_ends(xcoms: XComs) -> None:
     await run_trigger(Numbers(count=3))
     place = {"dag_id": "shop", "task_id": "pages", "run_id": "r1", "map_index": -1}
     assert list(xcoms.read(key="return_value", **place)) == [0, 1, 2]
+
+
+async def test_task_does_not_resume_too_soon(xcoms: XComs) -> None:
+    """A task that was on a worker is back on one after min_seconds at the earliest."""
+    began = time.monotonic()
+    await run_trigger(Numbers(count=3, stream={"finish_on": "worker", "min_seconds": 0.3}))
+    assert time.monotonic() - began >= 0.3
+
+
+async def test_failed_task_does_not_resume_too_soon(xcoms: XComs) -> None:
+    """A failure goes through a worker too."""
+    began = time.monotonic()
+    with pytest.raises(StreamError):
+        await run_trigger(Numbers(count=3, stream={"max_pages": 1, "min_seconds": 0.3}))
+    assert time.monotonic() - began >= 0.3
 
 
 async def test_worker_gets_the_reference(xcoms: XComs) -> None:
