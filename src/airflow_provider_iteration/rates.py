@@ -17,11 +17,11 @@ class Rate(NamedTuple):
     """
     So many starts in so many seconds.
 
-    :param count: number of starts, above 0.
+    :param starts: how many, above 0.
     :param seconds: length of the period, in seconds.
     """
 
-    count: float
+    starts: float
     seconds: float
 
     @classmethod
@@ -47,4 +47,4 @@ class Rate(NamedTuple):
 
         A bucket that starts full would let twice the number through within its first period.
         """
-        return AsyncLimiter(1, self.seconds / self.count)
+        return AsyncLimiter(1, self.seconds / self.starts)
