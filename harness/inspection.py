@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -89,8 +90,11 @@ class Inspector:
             dag_id=dag_id,
             run_id=run_id,
         )
+        # SQLite has ids without hyphens.
         return [
-            TaskInstance(row[0], row[1], row[2], row[3], str(row[4]), _moment(row[5]), _moment(row[6]))
+            TaskInstance(
+                row[0], row[1], row[2], row[3], str(UUID(str(row[4]))), _moment(row[5]), _moment(row[6])
+            )
             for row in rows
         ]
 
@@ -168,7 +172,7 @@ class Inspector:
 
     def _api_requests(self, marks: list[str]) -> int:
         lines = _text(self._home / "parts" / "api-server.log").splitlines()
-        return sum("/execution/" in line and any(mark in line for mark in marks) for line in lines)
+        return sum("path=/execution/" in line and any(mark in line for mark in marks) for line in lines)
 
     def _rows(self, query: str, **parameters: Any) -> list[Any]:
         with self._engine.connect() as connection:

@@ -21,6 +21,9 @@ from airflow.sdk.module_loading import import_string as import_string  # type: i
 from airflow.sdk.serde import allow_class
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from airflow.providers.http.hooks.http import HttpAsyncHook
     from airflow.sdk import BaseOperator
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "allow_class",
     "config_float",
     "delete_xcom",
+    "determine_kwargs",
     "has_mapped_dependants",
     "has_task_listeners",
     "has_triggerer_queues",
@@ -37,6 +41,7 @@ __all__ = [
     "is_resolvable",
     "jinja_filter_names",
     "read_xcom",
+    "srv_base_url",
     "write_xcom",
 ]
 
@@ -121,3 +126,22 @@ def jinja_filter_names() -> frozenset[str]:
     from airflow.sdk.definitions._internal.templater import SandboxedEnvironment
 
     return frozenset(SandboxedEnvironment(cache_size=0).filters)
+
+
+def determine_kwargs(
+    function: Callable[..., Any], args: Collection[Any], context: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Pick from a context what a callable asks for by name, as the stock operators do."""
+    # Since 3.0 (airflow.sdk.bases.decorator).
+    from airflow.sdk.bases.decorator import determine_kwargs as determine
+
+    return determine(function, args, context)
+
+
+async def srv_base_url(hook: HttpAsyncHook) -> str | None:
+    """Return the base URL of the first target that the connection's SRV record names; None without any."""
+    # SRV records are there since version 6.2 of the http provider.
+    if not getattr(hook, "_srv_lookup_enabled", False):
+        return None
+    urls: list[str] = await hook._get_srv_base_urls_async()
+    return urls[0]

@@ -22,9 +22,12 @@ from airflow_provider_iteration.pagination import (
     EmptyPage,
     HasMore,
     HostPolicy,
+    LinkHeader,
     MaxItems,
     MaxPages,
     NextLink,
+    Offset,
+    PageNumber,
     PageRequest,
     PageState,
     PageView,
@@ -32,6 +35,7 @@ from airflow_provider_iteration.pagination import (
     Progress,
     SinglePage,
     StopCondition,
+    TotalPages,
     TotalReached,
     dump_paginator,
     items_at,
@@ -46,6 +50,8 @@ Api = Callable[[PageRequest], PageView]
 counts = st.integers(min_value=1, max_value=1000)
 paths = st.sampled_from(["next", "meta.next", '"@odata.nextLink"', "rows[-1].id", "a[?b=='c'].d | [0]"])
 names = st.text(min_size=1, max_size=8)
+steps = st.text(st.characters(exclude_characters="."), min_size=1, max_size=8)
+locations = st.sampled_from(["query", "body", "header"])
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -57,6 +63,7 @@ stops: st.SearchStrategy[Any] = st.recursive(
         st.builds(MaxPages, counts),
         st.builds(MaxItems, counts),
         st.builds(TotalReached, paths),
+        st.builds(TotalPages, paths),
         st.builds(HasMore, paths),
     ),
     lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
@@ -67,14 +74,20 @@ stops: st.SearchStrategy[Any] = st.recursive(
 paginators: st.SearchStrategy[Paginator] = st.one_of(
     st.builds(SinglePage, stop=st.none() | stops),
     st.builds(NextLink, paths, st.booleans(), stop=st.none() | stops),
+    st.builds(LinkHeader, steps, stop=st.none() | stops),
+    st.builds(Cursor, paths, steps, locations, st.booleans(), stop=st.none() | stops),
     st.builds(
-        Cursor,
-        paths,
-        names,
-        st.sampled_from(["query", "body", "header"]),
-        st.booleans(),
+        Offset,
+        counts,
+        steps,
+        st.none() | steps,
+        counts,
+        st.sampled_from(["items", "limit"]),
+        locations,
         stop=st.none() | stops,
     ),
+    st.builds(PageNumber, steps, counts, location=locations, stop=st.none() | stops),
+    st.builds(PageNumber, steps, counts, counts, steps, locations, stop=st.none() | stops),
 )
 requests = st.builds(
     PageRequest,

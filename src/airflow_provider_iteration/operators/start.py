@@ -72,6 +72,18 @@ def foreign_type(value: Any) -> str | None:
     return f"is of type {kind.__module__}.{kind.__qualname__}, which is not JSON"
 
 
+def foreign_leaves(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """
+    Yield what in some arguments cannot be sent to the triggerer, with its place; a task's output can.
+
+    :param arguments: arguments of a trigger.
+    """
+    for name, value in arguments.items():
+        for place, leaf in _leaves(value, name):
+            if not _compat.is_resolvable(leaf) and (problem := foreign_type(leaf)) is not None:
+                yield f"{place} {problem}"
+
+
 def refuse_callables(**arguments: Any) -> None:
     """
     Refuse callables in arguments that are sent as they are: no worker could make use of them either.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +118,11 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
     def execute(self, context: Context) -> Any:
         """Defer to the trigger, or stream here where ``deferrable`` is False."""
         trigger = self._equipped(self.make_trigger(context))
-        if not self.deferrable:
-            trigger.task_instance = context["ti"]  # type: ignore[assignment]
+        reasons = list(self.worker_reasons(trigger)) if self.deferrable else []
+        if reasons:
+            self.log.info("The pages are fetched on this worker: %s", "; ".join(reasons))
+        if reasons or not self.deferrable:
+            self.prepare_on_worker(trigger, context)
             return asyncio.run(trigger.stream())
         if self._start_obstacles:
             self.log.info("Started on a worker: %s", "; ".join(self._start_obstacles))
@@ -134,6 +137,23 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
         reference = XComIterable.deserialize(event["reference"], XComIterable.__version__)
         self.log.info("Streamed %d items in %d pages", len(reference), reference.pages)
         return reference
+
+    def worker_reasons(self, trigger: StreamingTrigger) -> Iterator[str]:
+        """
+        Yield why the pages must be fetched on the worker, because something cannot be sent to the triggerer.
+
+        :param trigger: the trigger, as it would be sent.
+        """
+        return iter(())
+
+    def prepare_on_worker(self, trigger: StreamingTrigger, context: Mapping[str, Any]) -> None:
+        """
+        Give a trigger that is run on the worker what it has in the triggerer.
+
+        :param trigger: the trigger.
+        :param context: context of the task.
+        """
+        trigger.task_instance = context["ti"]
 
     def _trigger_without_context(self) -> StreamingTrigger | None:
         try:

@@ -8,11 +8,20 @@ Nothing here sends a request, and nothing here imports Airflow.
 
 from __future__ import annotations
 
+from airflow_provider_iteration.pagination.base import Paginator, check_items_known
+from airflow_provider_iteration.pagination.counting import Offset, PageNumber
 from airflow_provider_iteration.pagination.hosts import HostPolicy
+from airflow_provider_iteration.pagination.links import LinkHeader, NextLink
 from airflow_provider_iteration.pagination.loading import dump_paginator, load_paginator
 from airflow_provider_iteration.pagination.paths import compile_path, find, items_at
-from airflow_provider_iteration.pagination.request import PageRequest, PageView, merge_query, resolve_next
-from airflow_provider_iteration.pagination.specs import Cursor, NextLink, Paginator, SinglePage
+from airflow_provider_iteration.pagination.request import (
+    PageRequest,
+    PageView,
+    merge_body,
+    merge_query,
+    resolve_next,
+)
+from airflow_provider_iteration.pagination.specs import Cursor, SinglePage
 from airflow_provider_iteration.pagination.state import PageState
 from airflow_provider_iteration.pagination.stops import (
     AllOf,
@@ -23,6 +32,7 @@ from airflow_provider_iteration.pagination.stops import (
     MaxPages,
     Progress,
     StopCondition,
+    TotalPages,
     TotalReached,
 )
 
@@ -33,9 +43,12 @@ __all__ = [
     "EmptyPage",
     "HasMore",
     "HostPolicy",
+    "LinkHeader",
     "MaxItems",
     "MaxPages",
     "NextLink",
+    "Offset",
+    "PageNumber",
     "PageRequest",
     "PageState",
     "PageView",
@@ -43,12 +56,15 @@ __all__ = [
     "Progress",
     "SinglePage",
     "StopCondition",
+    "TotalPages",
     "TotalReached",
+    "check_items_known",
     "compile_path",
     "dump_paginator",
     "find",
     "items_at",
     "load_paginator",
+    "merge_body",
     "merge_query",
     "resolve_next",
 ]

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from airflow_provider_iteration.pagination.specs import PAGINATORS, AnyPaginator, Paginator
+from airflow_provider_iteration.pagination.base import Paginator
+from airflow_provider_iteration.pagination.specs import PAGINATORS, AnyPaginator
 from airflow_provider_iteration.pagination.stops import STOPS
+
+# Airflow gives the modules of Dag files such names.
+_DAG_FILE_PREFIX = "unusual_prefix_"
 
 
 def load_paginator(value: Paginator | Mapping[str, Any]) -> Paginator:
@@ -18,17 +24,24 @@ def load_paginator(value: Paginator | Mapping[str, Any]) -> Paginator:
     Make a spec of what a user gave.
 
     :param value: a spec, which is returned as it is, or its dict: ``{"type": "next_link", "path": "next"}``.
-    :raises TypeError: if it is neither, or a class of the user's own, which could not travel.
+        The type of a class of the user's own is its import path.
+    :raises TypeError: if it is neither, or a class that the triggerer could not import.
     :raises ValueError: if the type is unknown, or a field is unknown, missing or wrong.
     """
-    if isinstance(value, PAGINATORS):
+    if isinstance(value, Paginator):
+        _import_path(type(value))
         return value
     if not isinstance(value, Mapping):
         raise TypeError(_not_a_paginator(value))
-    _check("paginator", value, PAGINATORS)
+    kind = _own_class(value.get("type"))
+    if kind is None:
+        _check("paginator", value, PAGINATORS)
+    else:
+        _check_fields(f"paginator {value['type']!r}", value, msgspec.structs.fields(kind))
     _check_stop("paginator.stop", value.get("stop"))
+    given = dict(value) if kind is None else {**value, "type": kind.__struct_config__.tag}
     try:
-        loaded: Paginator = msgspec.convert(dict(value), AnyPaginator)
+        loaded: Paginator = msgspec.convert(given, AnyPaginator if kind is None else kind)
     except msgspec.ValidationError as error:
         raise ValueError(f"paginator {value['type']!r}: {error}") from None
     return loaded
@@ -40,17 +53,54 @@ def dump_paginator(paginator: Paginator) -> dict[str, Any]:
 
     :param paginator: a spec.
     :return: what :func:`load_paginator` makes an equal spec of.
-    :raises TypeError: if it is none of this package's specs.
+    :raises TypeError: if it is none, cannot be imported, or has a field that is not JSON.
     """
-    if not isinstance(paginator, PAGINATORS):
+    if not isinstance(paginator, Paginator):
         raise TypeError(_not_a_paginator(paginator))
-    dumped: dict[str, Any] = msgspec.to_builtins(paginator)
-    return msgspec.json.decode(msgspec.json.encode(dumped), type=dict[str, Any])
+    path = _import_path(type(paginator))
+    try:
+        dumped = json.loads(json.dumps(msgspec.to_builtins(paginator), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"paginator {type(paginator).__name__}: a field is not plain JSON: {error}") from None
+    return dumped if path is None else {**dumped, "type": path}
+
+
+def _import_path(kind: type[Paginator]) -> str | None:
+    """Return the import path of a user's own class; None for one of this package."""
+    if kind in PAGINATORS:
+        return None
+    where = (
+        "it is defined in a function"
+        if "<locals>" in kind.__qualname__
+        else f"it is defined in {kind.__module__}"
+        if kind.__module__ == "__main__" or kind.__module__.startswith(_DAG_FILE_PREFIX)
+        else None
+    )
+    if where is not None:
+        raise TypeError(
+            f"paginator: {kind.__name__} cannot be imported in a triggerer, because {where}: put it into an "
+            "installed package or the plugins folder"
+        )
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _own_class(path: Any) -> type[Paginator] | None:
+    if not isinstance(path, str) or "." not in path:
+        return None
+    module, _, name = path.rpartition(".")
+    try:
+        kind = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"paginator: type {path!r} cannot be imported: {error}") from None
+    if not (isinstance(kind, type) and issubclass(kind, Paginator)):
+        raise ValueError(f"paginator: type {path!r} is no subclass of Paginator")
+    _import_path(kind)
+    return kind
 
 
 def _not_a_paginator(value: Any) -> str:
     names = ", ".join(kind.__name__ for kind in PAGINATORS)
-    return f"paginator: expected one of {names}, or its dict, got {type(value).__name__}"
+    return f"paginator: expected one of {names}, a subclass, or its dict, got {type(value).__name__}"
 
 
 def _check(what: str, value: Mapping[str, Any], kinds: Iterable[type[msgspec.Struct]]) -> None:

@@ -23,13 +23,16 @@ class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     :param url: absolute URL, or None for the operator's own endpoint.
     :param params: query parameters on top of the operator's own.
     :param headers: headers on top of the operator's own.
-    :param body: fields on top of those of the operator's own JSON body.
+    :param body: fields on top of those of the operator's own JSON body; mappings are merged at every depth.
+    :param override: what a ``pagination_function`` returned: ``endpoint``, ``data``, ``headers`` and
+        ``extra_options`` to lay over the operator's own.
     """
 
     url: str | None = None
     params: dict[str, Any] = {}
     headers: dict[str, str] = {}
     body: dict[str, Any] = {}
+    override: dict[str, Any] | None = None
 
     def address(self, endpoint: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """
@@ -53,7 +56,7 @@ class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         url = drop_query(self.url or "", self.params)
         headers = sorted((name.lower(), value) for name, value in self.headers.items())
         query = sorted([*_query_pairs(url), *_param_pairs(self.params)], key=lambda pair: pair[0])
-        asked = [_without_query(url), query, headers, self.body]
+        asked = [_without_query(url), query, headers, self.body, self.override]
         text = json.dumps(asked, sort_keys=True, default=repr)
         return blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()
 
@@ -130,6 +133,31 @@ def drop_query(url: str, names: Collection[str]) -> str:
         return url
     kept = [field for field in parts.query.split("&") if unquote_plus(field.partition("=")[0]) not in names]
     return urlunsplit(parts._replace(query="&".join(kept)))
+
+
+def merge_body(own: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Lay fields over a body; mappings are merged at every depth.
+
+    :param own: the operator's own body.
+    :param fields: what a page puts into it.
+    :raises PaginationError: if a field is to go below something that is no mapping.
+    """
+    return _merged(own, fields, "body")
+
+
+def _merged(own: Mapping[str, Any], fields: Mapping[str, Any], place: str) -> dict[str, Any]:
+    merged = dict(own)
+    for name, value in fields.items():
+        below = merged.get(name)
+        if isinstance(value, Mapping) and below is not None:
+            inner = f"{place}[{name!r}]"
+            if not isinstance(below, Mapping):
+                raise PaginationError(f"the paginator puts a field below {inner}, which is no mapping")
+            merged[name] = _merged(below, value, inner)
+        else:
+            merged[name] = value
+    return merged
 
 
 def shown_url(url: str) -> str:

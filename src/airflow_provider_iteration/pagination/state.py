@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 
 from airflow_provider_iteration.exceptions import CursorCycleError
+from airflow_provider_iteration.pagination.base import Paginator
 from airflow_provider_iteration.pagination.request import PageRequest, PageView
-from airflow_provider_iteration.pagination.specs import Paginator
 from airflow_provider_iteration.pagination.stops import Progress
 
 
@@ -40,7 +40,7 @@ class PageState:
     ) -> None:
         self.paginator = paginator
         self.progress = Progress() if progress is None else progress
-        self.request: PageRequest | None = PageRequest() if start is None else start
+        self.request: PageRequest | None = paginator.first() if start is None else start
         self._begun = False
         self._seen = {self.request.digest(): self.progress.pages + 1}
 
@@ -57,24 +57,42 @@ class PageState:
         :raises CursorCycleError: if the next request was made before in this walk.
         :raises RuntimeError: if the walk has ended already.
         """
+        asked = self._take_in(page)
+        if self._is_stopped(page):
+            return None
+        if self.progress.pages == 1:
+            self.paginator.check_first(page)
+        return self._go_on_with(self.paginator.following(page, asked))
+
+    def advance_to(self, page: PageView, following: PageRequest | None) -> PageRequest | None:
+        """
+        Take in a page whose next request somebody else has found.
+
+        :param page: the page.
+        :param following: the request that comes after it, or None.
+        :return: the next request, or None at the end.
+        :raises CursorCycleError: if the next request was made before in this walk.
+        """
+        self._take_in(page)
+        return None if self._is_stopped(page) else self._go_on_with(following)
+
+    def _take_in(self, page: PageView) -> PageRequest:
         if self.request is None:
             raise RuntimeError("the walk over the pages has ended; there is no page to come")
         asked, self.request = self.request, None
         self.progress = self.progress.counting(page)
         self._remember_answer(page, asked)
-        following = self._following(page, asked)
+        return asked
+
+    def _is_stopped(self, page: PageView) -> bool:
+        stop = self.paginator.stop
+        return stop is not None and stop.met(page, self.progress)
+
+    def _go_on_with(self, following: PageRequest | None) -> PageRequest | None:
         if following is not None:
             self._remember(following)
         self.request = following
         return following
-
-    def _following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
-        stop = self.paginator.stop
-        if stop is not None and stop.met(page, self.progress):
-            return None
-        if self.progress.pages == 1:
-            self.paginator.check_first(page)
-        return self.paginator.following(page, asked)
 
     def _remember(self, request: PageRequest) -> None:
         again = self.progress.pages + 1
@@ -84,7 +102,7 @@ class PageState:
 
     def _remember_answer(self, page: PageView, asked: PageRequest) -> None:
         # The operator's own request has no URL yet, but a link back to it has one.
-        if not self._begun and asked.url is None:
+        if not self._begun and asked.url is None and asked.override is None:
             answered = msgspec.structs.replace(asked, url=page.url, params={})
             self._seen.setdefault(answered.digest(), self.progress.pages)
         self._begun = True

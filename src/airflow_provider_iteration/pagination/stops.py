@@ -57,6 +57,10 @@ class StopCondition(msgspec.Struct, frozen=True, tag_field="type", forbid_unknow
         """
         raise NotImplementedError
 
+    def counts_items(self) -> bool:
+        """Tell whether it must know how many items a page has."""
+        return False
+
     def __or__(self, other: StopCondition) -> AnyOf:
         return AnyOf(_both(self, other)) if isinstance(other, StopCondition) else NotImplemented
 
@@ -70,6 +74,9 @@ class EmptyPage(StopCondition, frozen=True, tag="empty_page"):
 
     For an API that goes on answering ``{"orders": []}`` beyond its last page.
     """
+
+    def counts_items(self) -> bool:
+        return True
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return page.items == 0
@@ -90,22 +97,32 @@ class TotalReached(StopCondition, frozen=True, tag="total_reached"):
     def __post_init__(self) -> None:
         compile_path("path", self.path)
 
+    def counts_items(self) -> bool:
+        return True
+
     def met(self, page: PageView, progress: Progress) -> bool:
-        total = self._total(page, progress.pages)
+        total = _number_at(self.path, page, progress.pages)
         return total is not None and progress.items >= total
 
-    def _total(self, page: PageView, page_number: int) -> float | None:
-        value = find(self.path, page.body)
-        where = f"page {page_number}: the total at {self.path!r}"
-        if value is None:
-            if page_number > 1:
-                return None
-            raise PathError(f"{where} is missing; {whereabouts(self.path, page.body)}")
-        if isinstance(value, str) and value.isascii() and value.isdigit():
-            return int(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise PathError(f"{where} is {json_type(value)}, not a number")
-        return value
+
+class TotalPages(StopCondition, frozen=True, tag="total_pages"):
+    """
+    Ends when as many pages came as the API says there are, whatever else it says.
+
+    ``{"orders": [...], "meta": {"pages": 12}}`` → ``TotalPages("meta.pages")``. A page after the first may
+    leave the number out; it then decides nothing.
+
+    :param path: where the number of pages is in the body, a number or digits.
+    """
+
+    path: str
+
+    def __post_init__(self) -> None:
+        compile_path("path", self.path)
+
+    def met(self, page: PageView, progress: Progress) -> bool:
+        total = _number_at(self.path, page, progress.pages)
+        return total is not None and progress.pages >= total
 
 
 class HasMore(StopCondition, frozen=True, tag="has_more"):
@@ -158,6 +175,9 @@ class MaxItems(StopCondition, frozen=True, tag="max_items"):
     def __post_init__(self) -> None:
         _check_count("n", self.n)
 
+    def counts_items(self) -> bool:
+        return True
+
     def met(self, page: PageView, progress: Progress) -> bool:
         return progress.items >= self.n
 
@@ -173,6 +193,9 @@ class AnyOf(StopCondition, frozen=True, tag="any_of"):
 
     def __post_init__(self) -> None:
         _flatten(self)
+
+    def counts_items(self) -> bool:
+        return any(condition.counts_items() for condition in self.conditions)
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return any(condition.met(page, progress) for condition in self.conditions)
@@ -190,11 +213,14 @@ class AllOf(StopCondition, frozen=True, tag="all_of"):
     def __post_init__(self) -> None:
         _flatten(self)
 
+    def counts_items(self) -> bool:
+        return any(condition.counts_items() for condition in self.conditions)
+
     def met(self, page: PageView, progress: Progress) -> bool:
         return all(condition.met(page, progress) for condition in self.conditions)
 
 
-AnyStop: TypeAlias = EmptyPage | TotalReached | HasMore | MaxPages | MaxItems | AnyOf | AllOf
+AnyStop: TypeAlias = EmptyPage | TotalReached | TotalPages | HasMore | MaxPages | MaxItems | AnyOf | AllOf
 STOPS: tuple[type[StopCondition], ...] = get_args(AnyStop)
 
 
@@ -209,6 +235,20 @@ def check_stop(argument_name: str, value: Any) -> None:
     if not isinstance(value, STOPS):
         names = ", ".join(kind.__name__ for kind in STOPS)
         raise TypeError(f"{argument_name}: expected a stop condition ({names}), got {type(value).__name__}")
+
+
+def _number_at(path: str, page: PageView, page_number: int) -> float | None:
+    value = find(path, page.body)
+    where = f"page {page_number}: the total at {path!r}"
+    if value is None:
+        if page_number > 1:
+            return None
+        raise PathError(f"{where} is missing; {whereabouts(path, page.body)}")
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PathError(f"{where} is {json_type(value)}, not a number")
+    return value
 
 
 def _check_count(argument_name: str, value: Any) -> None:

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-import aiohttp
 import msgspec
-from airflow.providers.http.hooks.http import HttpAsyncHook
+import requests
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.exceptions import PageFailed, PaginationError
+from airflow_provider_iteration.exceptions import PageFailed
+from airflow_provider_iteration.http.callables import PageCallables, check_callable
+from airflow_provider_iteration.http.client import HttpPageClient
+from airflow_provider_iteration.http.preparing import HttpRequest
+from airflow_provider_iteration.http.responses import media_type
+from airflow_provider_iteration.http.retries import PageRetries, PageRetriesLike
+from airflow_provider_iteration.http.transport import KeepAlive
 from airflow_provider_iteration.pagination import (
     PageRequest,
     PageState,
@@ -20,17 +25,21 @@ from airflow_provider_iteration.pagination import (
     Paginator,
     Progress,
     SinglePage,
+    check_items_known,
     dump_paginator,
     items_at,
     load_paginator,
 )
 from airflow_provider_iteration.pagination.paths import compile_path
+from airflow_provider_iteration.rates import Rate
 from airflow_provider_iteration.streams.events import Page
 from airflow_provider_iteration.streams.options import StreamOptions
-from airflow_provider_iteration.triggers.http_client import HttpPageClient, HttpRequest, HttpResponse
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 DEFAULT_PAGE_RETRIES = 3
+IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+"""Methods that may be sent twice (RFC 9110, 9.2.2)."""
+LOGGED_CHARACTERS = 10_000
 
 
 class HttpStreamingTrigger(StreamingTrigger):
@@ -43,12 +52,24 @@ class HttpStreamingTrigger(StreamingTrigger):
     :param endpoint: path below the connection's base URL.
     :param headers: headers of every request.
     :param data: query parameters of a GET request, otherwise the body.
-    :param extra_options: options of aiohttp's request; ``json`` is a JSON body.
+    :param extra_options: options of the stock hook, such as ``timeout``, ``verify`` and ``proxies``, and
+        ``json``, ``params`` and ``cookies`` of the request.
     :param paginator: how the next page is asked for: a spec or its dict; None is one page.
     :param items_path: JMESPath of the list of items in a page; None streams whole pages.
-    :param page_retries: how often one page is asked for again after 429, 5xx and connection errors.
+    :param response_check: import path of a function that says of a response whether it is good.
+    :param response_filter: import path of a function that makes of a response what is streamed.
+    :param pagination_function: import path of a function that says after a response what to ask for next,
+        as for the stock operator; instead of ``paginator``.
+    :param log_response: whether the text of each page is logged, at most 10,000 characters of it.
+    :param page_retries: how often one page is asked for again after 429, 5xx and connection errors, or
+        a :class:`~airflow_provider_iteration.http.retries.PageRetries`, or its dict.
+    :param retry_args: arguments of tenacity instead of ``page_retries``; only where the loop runs on a
+        worker.
+    :param rate_limit: how many requests may start in which time, such as ``"20/s"``.
     :param allowed_hosts: hosts, besides the connection's, that next links and redirects may lead to.
         They are sent the connection's headers.
+    :param keep_alive: TCP keep-alive: whether, idle seconds, count, interval in seconds.
+    :param warn_on_non_idempotent: whether it is logged that a method may be sent twice that should not.
     :param stream: as for :class:`~.streaming.StreamingTrigger`.
     """
 
@@ -56,7 +77,7 @@ class HttpStreamingTrigger(StreamingTrigger):
         self,
         *,
         http_conn_id: str = "http_default",
-        auth_type: str | None = None,
+        auth_type: Any = None,
         method: str = "POST",
         endpoint: str | None = None,
         headers: dict[str, str] | None = None,
@@ -64,8 +85,16 @@ class HttpStreamingTrigger(StreamingTrigger):
         extra_options: dict[str, Any] | None = None,
         paginator: Paginator | Mapping[str, Any] | None = None,
         items_path: str | None = None,
-        page_retries: int = DEFAULT_PAGE_RETRIES,
+        response_check: Callable[..., Any] | str | None = None,
+        response_filter: Callable[..., Any] | str | None = None,
+        pagination_function: Callable[..., Any] | str | None = None,
+        log_response: bool = False,
+        page_retries: PageRetriesLike = DEFAULT_PAGE_RETRIES,
+        retry_args: Mapping[str, Any] | None = None,
+        rate_limit: str | None = None,
         allowed_hosts: Sequence[str] = (),
+        keep_alive: Sequence[Any] = (),
+        warn_on_non_idempotent: bool = True,
         stream: StreamOptions | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(stream=stream)
@@ -78,10 +107,29 @@ class HttpStreamingTrigger(StreamingTrigger):
         self.extra_options = extra_options
         self.paginator = SinglePage() if paginator is None else load_paginator(paginator)
         self.items_path = items_path
-        if items_path is not None:
-            compile_path("items_path", items_path)
-        self.page_retries = _checked_retries(page_retries)
+        self.response_check = response_check
+        self.response_filter = response_filter
+        self.pagination_function = pagination_function
+        self.log_response = log_response
+        self.page_retries = PageRetries.load(page_retries)
+        self.retry_args = retry_args
+        self.rate_limit = rate_limit
         self.allowed_hosts = tuple(allowed_hosts)
+        self.keep_alive = KeepAlive(*keep_alive)
+        self.warn_on_non_idempotent = warn_on_non_idempotent
+        self.context: Mapping[str, Any] | None = None
+        self._check_arguments()
+
+    def _check_arguments(self) -> None:
+        check_items_known(self.paginator, self.items_path)
+        if self.items_path is not None:
+            compile_path("items_path", self.items_path)
+        for name in ("response_check", "response_filter", "pagination_function"):
+            check_callable(name, getattr(self, name))
+        if self.pagination_function is not None and not isinstance(self.paginator, SinglePage):
+            raise ValueError("pagination_function: give either it or paginator, not both")
+        if self.rate_limit is not None:
+            Rate.parse("rate_limit", self.rate_limit)
 
     def arguments(self) -> dict[str, Any]:
         return {
@@ -94,32 +142,36 @@ class HttpStreamingTrigger(StreamingTrigger):
             "extra_options": self.extra_options,
             "paginator": dump_paginator(self.paginator),
             "items_path": self.items_path,
-            "page_retries": self.page_retries,
+            "response_check": self.response_check,
+            "response_filter": self.response_filter,
+            "pagination_function": self.pagination_function,
+            "log_response": self.log_response,
+            "page_retries": self.page_retries.dump(),
+            "retry_args": self.retry_args,
+            "rate_limit": self.rate_limit,
             "allowed_hosts": list(self.allowed_hosts),
+            "keep_alive": list(self.keep_alive),
+            "warn_on_non_idempotent": self.warn_on_non_idempotent,
         }
 
     async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
         walk, received = self._begin(cursor)
-        request = HttpRequest(
-            self.method, self.endpoint, self.data, self.headers or {}, self.extra_options or {}
+        callables = PageCallables(
+            self.response_check, self.response_filter, self.pagination_function, self._context()
         )
-        client = HttpPageClient(
-            self._hook(),
-            request,
-            retries=self.page_retries,
-            allowed_hosts=self.allowed_hosts,
-            max_bytes=self.stream_options.max_bytes,
-            received=received,
-        )
-        async with client:
+        if cursor is None:
+            self._warn_of_repetitions()
+        async with self._client(received) as client:
             while walk.request is not None:
                 number = walk.progress.pages + 1
                 response = await client.fetch(walk.request, number)
-                payload, view = self._read(response, number)
-                page = Page(payload, many=self.items_path is not None, size=len(response.body))
+                page, view = await self._read(response, number, callables)
                 try:
-                    walk.advance(view)
-                except PaginationError:
+                    if callables.follows:
+                        walk.advance_to(view, await _following(callables, response, number))
+                    else:
+                        walk.advance(view)
+                except Exception:
                     # The page is good, only what follows it is not: keep it.
                     yield page
                     raise
@@ -133,18 +185,62 @@ class HttpStreamingTrigger(StreamingTrigger):
         request = msgspec.convert(cursor["request"], PageRequest)
         return PageState(self.paginator, request, Progress(cursor["pages"], cursor["items"])), cursor["bytes"]
 
-    def _hook(self) -> HttpAsyncHook:
-        auth_type = aiohttp.BasicAuth if self.auth_type is None else _compat.import_string(self.auth_type)
-        return HttpAsyncHook(self.method, self.http_conn_id, auth_type=auth_type)
+    def _client(self, received: int) -> HttpPageClient:
+        auth_type = self.auth_type
+        return HttpPageClient(
+            self.http_conn_id,
+            HttpRequest(self.method, self.endpoint, self.data, self.headers or {}, self.extra_options or {}),
+            auth_type=_compat.import_string(auth_type) if isinstance(auth_type, str) else auth_type,
+            retries=self.page_retries,
+            retry_args=self.retry_args,
+            rate_limit=None if self.rate_limit is None else Rate.parse("rate_limit", self.rate_limit),
+            keep_alive=self.keep_alive,
+            allowed_hosts=self.allowed_hosts,
+            max_bytes=self.stream_options.max_bytes,
+            received=received,
+        )
 
-    def _read(self, response: HttpResponse, number: int) -> tuple[Any, PageView]:
-        needs_json = self.items_path is not None or self.paginator != SinglePage()
-        payload = _decoded(response, number, needs_json)
-        view = PageView(response.url, payload, response.headers, 1, response.status)
-        if self.items_path is None:
-            return payload, view
-        items = items_at(self.items_path, payload, number)
-        return items, msgspec.structs.replace(view, items=len(items))
+    def _context(self) -> Mapping[str, Any]:
+        if self.context is not None:
+            return self.context
+        instance = self._task_instance_or_raise()
+        return {"ti": instance, "task_instance": instance, "run_id": instance.run_id}
+
+    def _warn_of_repetitions(self) -> None:
+        if self.warn_on_non_idempotent and self.method not in IDEMPOTENT_METHODS:
+            self.log.warning(
+                "A %s request may be sent twice: by page_retries, and when the triggerer restarts. If that "
+                "does no harm here, as for a search, say warn_on_non_idempotent=False",
+                self.method,
+            )
+
+    async def _read(
+        self, response: requests.Response, number: int, callables: PageCallables
+    ) -> tuple[Page, PageView]:
+        if self.log_response:
+            self.log.info("Page %d: %s", number, response.text[:LOGGED_CHARACTERS])
+        await callables.check(response, number)
+        many = self.items_path is not None
+        needs_json = not isinstance(self.paginator, SinglePage) or (many and not callables.filters)
+        body = _decoded(response, number, needs_json)
+        payload = await callables.filter(response) if callables.filters else body
+        if self.items_path is not None:
+            payload = items_at(self.items_path, payload, number)
+        view = PageView(
+            str(response.url),
+            body,
+            {name.lower(): value for name, value in response.headers.items()},
+            len(payload) if many else 1,
+            response.status_code,
+        )
+        return Page(payload, many=many, size=len(response.content)), view
+
+
+async def _following(
+    callables: PageCallables, response: requests.Response, number: int
+) -> PageRequest | None:
+    override = await callables.following(response, number)
+    return None if override is None else PageRequest(override=override)
 
 
 def _cursor(walk: PageState, received: int) -> dict[str, Any] | None:
@@ -158,23 +254,25 @@ def _cursor(walk: PageState, received: int) -> dict[str, Any] | None:
     }
 
 
-def _decoded(response: HttpResponse, number: int, needs_json: bool) -> Any:
-    if needs_json or response.content_type.endswith(("/json", "+json")):
+def _decoded(response: requests.Response, number: int, needs_json: bool) -> Any:
+    kind = media_type(response)
+    if needs_json or kind.endswith(("/json", "+json")):
         try:
-            return _load_json(response.body)
+            return _load_json(response.content)
         except ValueError:
             if needs_json:
                 raise PageFailed(
                     number,
-                    response.status,
-                    f"the body is not JSON: {len(response.body)} bytes of {response.content_type}",
+                    response.status_code,
+                    f"the body is not JSON: {len(response.content)} bytes of {kind}",
                 ) from None
-    if response.content_type.startswith("text/") or response.charset:
+    charset = response.encoding if "charset" in response.headers.get("Content-Type", "").lower() else None
+    if kind.startswith("text/") or charset:
         try:
-            return response.body.decode(response.charset or "utf-8")
+            return response.content.decode(charset or "utf-8")
         except (UnicodeDecodeError, LookupError):
-            return response.body
-    return response.body
+            return response.content
+    return response.content
 
 
 def _load_json(body: bytes) -> Any:
@@ -183,11 +281,3 @@ def _load_json(body: bytes) -> Any:
     except msgspec.DecodeError:
         # NaN, lone surrogates, numbers beyond a double: not valid, yet APIs send them.
         return json.loads(body)
-
-
-def _checked_retries(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"page_retries: expected a whole number, got {type(value).__name__}")
-    if value < 0:
-        raise ValueError(f"page_retries: expected 0 or more, got {value}")
-    return value

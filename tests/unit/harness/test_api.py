@@ -64,7 +64,7 @@ def test_last_page_says_that_there_is_no_more() -> None:
     """The last page has no cursor, and the total of all pages."""
     with PagedApi(ApiSettings(pages=3, items=5)) as api:
         meta = get(api, "/cursor", params={"after": "after-2"}).json()["meta"]
-    assert meta == {"next": None, "total": 15, "has_more": False}
+    assert meta == {"next": None, "total": 15, "pages": 3, "has_more": False}
 
 
 def test_cursor_may_come_in_a_json_body() -> None:

@@ -148,10 +148,55 @@ def test_lambda_is_refused_at_parse_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["pagination_function", "response_check", "response_filter"])
-def test_replaced_argument_says_what_to_use(name: str) -> None:
-    """Arguments of the stock operator that have no place here say what to do instead."""
-    with pytest.raises(ValueError, match=f"{name}: .*does not take it"):
-        make(None, **{name: lambda response: None})
+def test_function_makes_the_task_start_on_a_worker(name: str) -> None:
+    """H6: a function cannot travel, so the worker has it."""
+    assert f"{name} is a callable" in why_not(make(None, **{name: lambda response: None}))
+
+
+@pytest.mark.parametrize("name", ["pagination_function", "response_check", "response_filter"])
+def test_function_with_an_explicit_start_is_refused(name: str) -> None:
+    """H6: asking for the start in the triggerer with a function is an error of the Dag."""
+    with pytest.raises(ValueError, match=f"start_from_trigger=True .*{name} is a callable"):
+        make(None, start_from_trigger=True, **{name: lambda response: None})
+
+
+@pytest.mark.parametrize("name", ["pagination_function", "response_check", "response_filter"])
+def test_import_path_starts_in_the_triggerer(name: str) -> None:
+    """H6: an import path travels."""
+    operator = make(None, **{name: "shop.pages.function"})
+    assert operator.start_from_trigger is True
+    assert trigger_arguments(operator)[name] == "shop.pages.function"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"response_check": "no path"}, ValueError, "response_check: expected an import path"),
+        ({"response_filter": 5}, TypeError, "response_filter: expected an import path .*got int"),
+        (
+            {"pagination_function": "a.b", "paginator": Cursor("a", "b")},
+            ValueError,
+            "pagination_function: give either it or paginator",
+        ),
+        ({"rate_limit": "20"}, ValueError, 'rate_limit: expected a text such as "20/s"'),
+        ({"rate_limit": 20}, TypeError, "rate_limit: expected a text"),
+        ({"page_retries": -1}, ValueError, "page_retries.attempts: expected 0 or more, got -1"),
+        ({"page_retries": "3"}, TypeError, "page_retries: expected a whole number"),
+        ({"page_retries": {"tries": 3}}, ValueError, "page_retries: unknown field 'tries'"),
+        (
+            {"retry_args": {"a": 1}, "page_retries": 5},
+            ValueError,
+            "retry_args: give either it or page_retries",
+        ),
+        ({"paginator": {"type": "offset"}}, ValueError, "items_path: Offset goes on by the number of items"),
+    ],
+)
+def test_wrong_argument_is_refused_at_parse_time(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """What cannot work is an error of the Dag, and the argument is named."""
+    with pytest.raises(error, match=message):
+        make(None, **arguments)
 
 
 def test_unknown_paginator_is_refused_at_parse_time() -> None:

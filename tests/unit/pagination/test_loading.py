@@ -24,9 +24,10 @@ from airflow_provider_iteration.pagination import (
     dump_paginator,
     load_paginator,
 )
+from tests.support.shop import NextInHeader
 
 STOP = (TotalReached("total") & HasMore("more")) | MaxPages(3) | MaxItems(7) | EmptyPage()
-TAGS = "the types are cursor, next_link, single_page"
+TAGS = "the types are cursor, link_header, next_link, offset, page_number, single_page"
 
 PAIRS: list[tuple[Paginator, dict[str, Any]]] = [
     (SinglePage(), {"type": "single_page"}),
@@ -123,7 +124,7 @@ def test_load_a_dict_with_a_condition_in_it() -> None:
         (
             {"type": "next_link", "stop": {"type": "max_page", "n": 3}},
             "paginator.stop: unknown type 'max_page' (did you mean 'max_pages'?); the types are all_of, "
-            "any_of, empty_page, has_more, max_items, max_pages, total_reached",
+            "any_of, empty_page, has_more, max_items, max_pages, total_pages, total_reached",
         ),
         (
             {"type": "next_link", "stop": {"type": "any_of", "conditions": [{"type": "max_pages"}]}},
@@ -166,10 +167,65 @@ class Mine(Paginator, frozen=True, tag="mine"):
 
 
 @pytest.mark.parametrize("function", [load_paginator, dump_paginator])
-@pytest.mark.parametrize("value", ["next_link", None, Mine(), NextLink])
-def test_refuses_what_cannot_travel(function: Any, value: Any) -> None:
-    """Another object, and a spec class of the user's own, has no dict."""
+@pytest.mark.parametrize("value", ["next_link", None, 5, NextLink])
+def test_refuses_what_is_no_paginator(function: Any, value: Any) -> None:
+    """Anything else is refused with what there is."""
     with pytest.raises(
-        TypeError, match="paginator: expected one of NextLink, Cursor, SinglePage, or its dict, got"
+        TypeError, match=r"paginator: expected one of NextLink, LinkHeader, .*, a subclass, or its dict, got"
     ):
         function(value)
+
+
+def test_own_class_travels_by_its_import_path() -> None:
+    """A paginator of the user's own is a dict with its import path, and comes back equal."""
+    dumped = dump_paginator(NextInHeader(name="x-next", stop=MaxPages(3)))
+    assert dumped == {
+        "type": "tests.support.shop.NextInHeader",
+        "name": "x-next",
+        "stop": {"type": "max_pages", "n": 3},
+    }
+    assert load_paginator(dumped) == NextInHeader(name="x-next", stop=MaxPages(3))
+
+
+@pytest.mark.parametrize("module", ["__main__", "unusual_prefix_1a2b_shop"])
+def test_own_class_that_cannot_be_imported_is_refused(module: str) -> None:
+    """A class of a Dag file cannot travel, and the message says where to put it."""
+    kind = type("Mine", (Mine,), {"__module__": module, "__qualname__": "Mine"}, frozen=True, tag="mine2")
+    with pytest.raises(TypeError, match=r"Mine cannot be imported in a triggerer.*plugins folder"):
+        load_paginator(kind())
+
+
+def test_own_class_in_a_function_is_refused() -> None:
+    """A class that is defined in a function cannot travel."""
+
+    class Local(Mine, frozen=True, tag="local"):
+        pass
+
+    with pytest.raises(TypeError, match=r"Local cannot be imported.*defined in a function"):
+        dump_paginator(Local())
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("no_such_shop.Paging", "type 'no_such_shop.Paging' cannot be imported"),
+        ("tests.support.shop.Missing", "type 'tests.support.shop.Missing' cannot be imported"),
+        ("tests.support.shop.is_good", "type 'tests.support.shop.is_good' is no subclass of Paginator"),
+    ],
+)
+def test_wrong_import_path_is_refused(path: str, message: str) -> None:
+    """The error names the path."""
+    with pytest.raises(ValueError, match=message):
+        load_paginator({"type": path})
+
+
+def test_unknown_field_of_an_own_class_is_refused() -> None:
+    """The fields of a class of the user's own are checked as those of this package."""
+    with pytest.raises(ValueError, match=r"unknown field 'nme' \(did you mean 'name'\?\)"):
+        load_paginator({"type": "tests.support.shop.NextInHeader", "nme": "x"})
+
+
+def test_field_that_is_no_json_is_refused() -> None:
+    """A field that cannot travel is refused when it is dumped."""
+    with pytest.raises(TypeError, match="a field is not plain JSON"):
+        dump_paginator(NextInHeader(name=float("nan")))  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from airflow_provider_iteration.pagination import (
     PageView,
     Progress,
     StopCondition,
+    TotalPages,
     TotalReached,
 )
 
@@ -70,6 +71,21 @@ def test_empty_page(items: int, expected: bool) -> None:
 def test_total_reached(body: dict[str, Any], pages: int, expected: bool) -> None:
     """The API's total ends the walk; a later page without one decides nothing."""
     assert TotalReached("total").met(page(body), Progress(pages, 10)) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "pages", "expected"),
+    [({"n": 3}, 2, False), ({"n": 3}, 3, True), ({"n": "2"}, 3, True), ({}, 2, False)],
+)
+def test_total_pages(body: Any, pages: int, expected: bool) -> None:
+    """It ends when as many pages came as there are; a later page may leave the number out."""
+    assert TotalPages("n").met(page(body), Progress(pages, 10)) is expected
+
+
+def test_total_pages_must_be_there_at_first() -> None:
+    """A wrong path is an error on the first page."""
+    with pytest.raises(PathError, match="page 1: the total at 'n' is missing"):
+        TotalPages("n").met(page({"m": 1}), Progress(1, 10))
 
 
 def test_total_missing_on_the_first_page() -> None:

@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from airflow_provider_iteration.exceptions import (
 )
 from airflow_provider_iteration.pagination import Cursor, NextLink
 from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
-from airflow_provider_iteration.triggers.http_client import _retry_after
 from harness.api import ApiSettings, PagedApi
 from tests.support.triggers import give_task
 from tests.unit.conftest import XComs
@@ -82,29 +79,6 @@ async def test_retries_end(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> Non
     """After page_retries further tries the page has failed."""
     with pytest.raises(PageFailed, match="HTTP 500"):
         await stream(monkeypatch, ApiSettings(fail={0: [500] * 3}, retry_after="0"), page_retries=2)
-
-
-def test_retry_after_in_seconds() -> None:
-    """Retry-After as a number."""
-    assert _retry_after("7") == 7.0
-
-
-def test_retry_after_as_a_date() -> None:
-    """Retry-After as a date."""
-    wait = _retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True))
-    assert wait is not None
-    assert 25 < wait <= 30
-
-
-@pytest.mark.parametrize("value", [None, "soon", "nan"])
-def test_retry_after_that_says_nothing(value: str | None) -> None:
-    """A header that cannot be read leaves the wait to us."""
-    assert _retry_after(value) is None
-
-
-def test_retry_after_is_capped() -> None:
-    """No API makes a trigger wait for hours."""
-    assert _retry_after("86400") == 300.0
 
 
 async def test_one_session_keeps_cookies(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
