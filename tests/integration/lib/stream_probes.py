@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import requests
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_iteration.pagination import PageRequest, PageView, Paginator
 from airflow_provider_iteration.streams import Page
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
@@ -47,3 +49,24 @@ class SeveralEventsTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         for number in range(self.count):
             yield TriggerEvent(number)
+
+
+class TokenInBody(Paginator, frozen=True):
+    """A paginator of the user's own."""
+
+    def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
+        token = page.body["meta"]["next"]
+        return PageRequest(params={"after": token}) if token else None
+
+
+def ids(response: requests.Response) -> list[int]:
+    return [item["id"] for item in response.json()["items"]]
+
+
+def next_page(response: requests.Response) -> dict[str, Any] | None:
+    token = response.json()["meta"]["next"]
+    return {"data": {"after": token}} if token else None
+
+
+def is_never_good(response: requests.Response) -> bool:
+    return False
