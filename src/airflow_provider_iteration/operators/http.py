@@ -52,6 +52,7 @@ class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[mi
     :param rate_limit: how many requests may start in which time, such as ``"20/s"``, ``"100/m"``.
     :param allowed_hosts: hosts, besides the connection's, that next links and redirects may lead to. They
         are sent the connection's headers.
+    :param warn_on_non_idempotent: whether it is logged that a method may be sent twice that should not.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[mi
         page_retries: PageRetriesLike = DEFAULT_PAGE_RETRIES,
         rate_limit: str | None = None,
         allowed_hosts: Sequence[str] = (),
+        warn_on_non_idempotent: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -78,6 +80,8 @@ class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[mi
         self.page_retries = page_retries
         self.rate_limit = rate_limit
         self.allowed_hosts = allowed_hosts
+        # The stock operator has it since version 6.2 of the http provider.
+        self.warn_on_non_idempotent = warn_on_non_idempotent
         if self.retry_args and page_retries != DEFAULT_PAGE_RETRIES:
             raise ValueError("retry_args: give either it or page_retries, not both")
         refuse_callables(endpoint=self.endpoint, data=self.data, headers=self.headers)
