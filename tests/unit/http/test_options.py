@@ -153,7 +153,7 @@ async def stream_as_sent(operator: HttpStreamingOperator) -> list[Any]:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_option_means_the_same_everywhere(name: str, monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
-    """H5: deferred, on the worker, and with the stock operator the same is sent and the same comes back."""
+    """H1, H5: deferred, on the worker, and with the stock operator the same is sent and comes back."""
     arguments = dict(OPTIONS[name])
     compared = arguments.pop("stock", True)
     connection = arguments.pop("connection", {})
