@@ -54,6 +54,7 @@ class ApiSettings:
     :param digest: whether they are asked for as digest authentication (RFC 7616).
     :param short: how many items the last page lacks.
     :param headers: headers of every page; a name may come twice.
+    :param links: page -> target of the next link in its ``Link`` header.
     :param echo: whether a page tells what was sent for it.
     """
 
@@ -75,6 +76,7 @@ class ApiSettings:
     digest: bool = False
     short: int = 0
     headers: Sequence[tuple[str, str]] = ()
+    links: Mapping[int, str] = field(default_factory=dict)
     echo: bool = False
 
     @property
@@ -260,6 +262,8 @@ class PagedApi:
         response = self._page_response(request, seen)
         for name, value in self.settings.headers:
             response.headers.add(name, value)
+        if page in self.settings.links:
+            response.headers["Link"] = f'<{self.settings.links[page]}>; rel="next"'
         if self.settings.cookies and page == 0:
             response.set_cookie(COOKIE, "1")
         return response

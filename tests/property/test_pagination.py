@@ -74,20 +74,30 @@ stops: st.SearchStrategy[Any] = st.recursive(
 paginators: st.SearchStrategy[Paginator] = st.one_of(
     st.builds(SinglePage, stop=st.none() | stops),
     st.builds(NextLink, paths, st.booleans(), stop=st.none() | stops),
-    st.builds(LinkHeader, steps, stop=st.none() | stops),
+    st.builds(
+        LinkHeader, st.sampled_from(["next", "More", "https://rel.example/next"]), stop=st.none() | stops
+    ),
     st.builds(Cursor, paths, steps, locations, st.booleans(), stop=st.none() | stops),
     st.builds(
         Offset,
         counts,
-        steps,
-        st.none() | steps,
+        steps.map("p{}".format),
+        st.none() | steps.map("l{}".format),
         counts,
         st.sampled_from(["items", "limit"]),
         locations,
         stop=st.none() | stops,
     ),
     st.builds(PageNumber, steps, counts, location=locations, stop=st.none() | stops),
-    st.builds(PageNumber, steps, counts, counts, steps, locations, stop=st.none() | stops),
+    st.builds(
+        PageNumber,
+        steps.map("p{}".format),
+        counts,
+        counts,
+        steps.map("s{}".format),
+        locations,
+        stop=st.none() | stops,
+    ),
 )
 requests = st.builds(
     PageRequest,

@@ -22,6 +22,12 @@ class NextInHeader(Paginator, frozen=True):
         return PageRequest(params={"page": number}) if number else None
 
 
+class Anything(NextInHeader, frozen=True):
+    """A paginator with a field of any type."""
+
+    value: Any = None
+
+
 def is_good(response: requests.Response) -> bool:
     return response.status_code == 200 and bool(response.json()["items"])
 

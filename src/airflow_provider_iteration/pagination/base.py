@@ -41,6 +41,8 @@ class Paginator(
     :param stop: ends the walk in good order, whatever the page says about a next one.
     """
 
+    reads_body: ClassVar[bool] = True
+    """Whether it reads the body of a page, which must then be JSON."""
     needs_stop: ClassVar[bool] = False
     """Whether it ends at an empty page, so that it needs to know the items, or a stop condition."""
 
@@ -49,6 +51,11 @@ class Paginator(
     def __post_init__(self) -> None:
         if self.stop is not None:
             check_stop("stop", self.stop)
+
+    @property
+    def needs_json(self) -> bool:
+        """Whether the body of a page must be JSON."""
+        return self.reads_body or (self.stop is not None and self.stop.reads_body())
 
     @property
     def needs_items(self) -> bool:
@@ -151,7 +158,7 @@ def parameter(request: PageRequest, location: Location, name: str) -> Any:
     if location == "query":
         return request.params.get(name)
     if location == "header":
-        return request.headers.get(name)
+        return next((sent for key, sent in request.headers.items() if key.lower() == name.lower()), None)
     found: Any = request.body
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
@@ -162,8 +169,30 @@ def check_name(argument_name: str, value: Any) -> None:
     """Refuse what is no name."""
     if not isinstance(value, str):
         raise TypeError(f"{argument_name}: expected a name (str), got {type(value).__name__}")
-    if not all(value.split(".")):
-        raise ValueError(f"{argument_name}: expected a name, got {value!r}")
+    if not value:
+        raise ValueError(f"{argument_name}: expected a name, got an empty text")
+
+
+def check_parameters(location: Location, **names: str | None) -> None:
+    """
+    Refuse parameters that cannot be sent together.
+
+    :param location: where they are sent.
+    :param names: argument → name of its parameter, or None for one that is not sent.
+    """
+    places: dict[str, list[str]] = {}
+    for argument_name, name in names.items():
+        if name is None:
+            continue
+        check_name(argument_name, name)
+        steps = name.split(".") if location == "body" else [name.lower() if location == "header" else name]
+        if not all(steps):
+            raise ValueError(f"{argument_name}: expected names between the dots, got {name!r}")
+        for other, taken in places.items():
+            shared = min(len(steps), len(taken))
+            if steps[:shared] == taken[:shared]:
+                raise ValueError(f"{argument_name}: {name!r} is where {other} is sent")
+        places[argument_name] = steps
 
 
 def check_flag(argument_name: str, value: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, get_args
 
+from airflow_provider_iteration.exceptions import PaginationError
 from airflow_provider_iteration.pagination.base import (
     Location,
     Paginator,
     check_choice,
-    check_name,
+    check_flag,
+    check_parameters,
     check_whole,
     parameter,
     with_parameter,
@@ -39,8 +41,11 @@ class Offset(Paginator, frozen=True, tag="offset"):
     :param start: the first offset.
     :param step: what the offset grows by: ``"items"``, those that came, or ``"limit"``.
     :param location: where both are sent: ``"query"``, ``"body"`` or ``"header"``.
+    :param end_on_empty: False goes on after a page without items, as of an API that filters after it has
+        counted; it needs ``step="limit"`` and a ``stop``.
     """
 
+    reads_body: ClassVar[bool] = False
     needs_stop: ClassVar[bool] = True
 
     limit: int = 100
@@ -49,16 +54,19 @@ class Offset(Paginator, frozen=True, tag="offset"):
     start: int = 0
     step: Step = "items"
     location: Location = "query"
+    end_on_empty: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("limit", self.limit, 1)
         check_whole("start", self.start, 0)
-        check_name("param", self.param)
-        if self.limit_param is not None:
-            check_name("limit_param", self.limit_param)
         check_choice("step", self.step, get_args(Step))
         check_choice("location", self.location, get_args(Location))
+        check_parameters(self.location, param=self.param, limit_param=self.limit_param)
+        check_flag("end_on_empty", self.end_on_empty)
+
+        if not self.end_on_empty and (self.stop is None or self.step == "items"):
+            raise ValueError('end_on_empty=False: needs step="limit", and a stop that ends the walk')
 
     @property
     def needs_items(self) -> bool:
@@ -71,9 +79,9 @@ class Offset(Paginator, frozen=True, tag="offset"):
         return with_parameter(request, self.location, self.limit_param, self.limit)
 
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
-        if page.items == 0:
+        if page.items == 0 and self.end_on_empty:
             return None
-        offset = int(parameter(asked, self.location, self.param))
+        offset = _counted(asked, self.location, self.param)
         grown = offset + (page.items if self.step == "items" else self.limit)
         return with_parameter(asked, self.location, self.param, grown)
 
@@ -94,8 +102,11 @@ class PageNumber(Paginator, frozen=True, tag="page_number"):
     :param size: how many items to ask for; None leaves it to the API.
     :param size_param: name of the parameter with the size.
     :param location: where they are sent: ``"query"``, ``"body"`` or ``"header"``.
+    :param end_on_empty: False goes on after a page without items, as of an API that filters after it has
+        counted; it needs a ``stop``.
     """
 
+    reads_body: ClassVar[bool] = False
     needs_stop: ClassVar[bool] = True
 
     param: str = "page"
@@ -103,18 +114,21 @@ class PageNumber(Paginator, frozen=True, tag="page_number"):
     size: int | None = None
     size_param: str | None = None
     location: Location = "query"
+    end_on_empty: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_name("param", self.param)
         check_whole("start", self.start, 0)
         check_choice("location", self.location, get_args(Location))
+        check_parameters(self.location, param=self.param, size_param=self.size_param)
+        check_flag("end_on_empty", self.end_on_empty)
         if (self.size is None) != (self.size_param is None):
             missing = "size" if self.size is None else "size_param"
             raise ValueError(f"{missing}: size and size_param go together")
+        if not self.end_on_empty and self.stop is None:
+            raise ValueError("end_on_empty=False: needs a stop that ends the walk")
         if self.size is not None:
             check_whole("size", self.size, 1)
-            check_name("size_param", self.size_param)
 
     def first(self) -> PageRequest:
         request = with_parameter(PageRequest(), self.location, self.param, self.start)
@@ -123,7 +137,15 @@ class PageNumber(Paginator, frozen=True, tag="page_number"):
         return with_parameter(request, self.location, self.size_param, self.size)
 
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
-        if page.items == 0:
+        if page.items == 0 and self.end_on_empty:
             return None
-        number = int(parameter(asked, self.location, self.param))
+        number = _counted(asked, self.location, self.param)
         return with_parameter(asked, self.location, self.param, number + 1)
+
+
+def _counted(asked: PageRequest, location: Location, name: str) -> int:
+    value = parameter(asked, location, name)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise PaginationError(f"the request that was asked has no number as parameter {name!r}") from None

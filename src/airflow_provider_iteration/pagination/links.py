@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 from airflow_provider_iteration.pagination.base import (
     Paginator,
@@ -16,8 +17,11 @@ from airflow_provider_iteration.pagination.base import (
 from airflow_provider_iteration.pagination.paths import compile_path
 from airflow_provider_iteration.pagination.request import PageRequest, PageView, merge_query, resolve_next
 
-_LINK = re.compile(r"\s*<([^>]*)>((?:[^\",]|\"(?:[^\"\\]|\\.)*\")*)(?:,|$)")
-_PARAMETER = re.compile(r";\s*([^\s=;]+)\s*(?:=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s;]*)))?")
+_QUOTED = r'"(?:[^"\\]|\\.)*+"?'
+_LINK = re.compile(rf"(?:<[^>]*+>?|{_QUOTED}|[^,])++", re.DOTALL)
+_TARGET = re.compile(r"\s*<([^>]*)>")
+_PARAM = re.compile(rf";\s*([^\s=;]++)\s*+(?:=\s*+(?:({_QUOTED})|([^;]*)))?", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class NextLink(Paginator, frozen=True, tag="next_link"):
@@ -56,53 +60,66 @@ class NextLink(Paginator, frozen=True, tag="next_link"):
 
 class LinkHeader(Paginator, frozen=True, tag="link_header"):
     """
-    The response has a ``Link`` header (RFC 8288) with the next page, absolute or relative.
+    The ``Link`` header has a link to the next page (RFC 8288), absolute or relative.
 
     A response such as ::
 
-        Link: <https://shop.example/orders?page=2>; rel="next", <...?page=9>; rel="last"
+        Link: </orders?page=2>; rel="next", </orders?page=9>; rel="last"
 
-        [{"id": 1}, ...]
+        [{"id": 1}, {"id": 2}]
 
     is read with ``LinkHeader()``. The link's own query parameters win over those asked with before, and
-    none is sent twice. No such header, or none with the relation, ends the walk.
+    none is sent twice. A response without such a link ends the walk. A link with an ``anchor`` is about
+    another resource, and is not followed.
 
-    :param rel: relation of the link, in any case of letters.
+    :param rel: the relation of the link to be followed; upper and lower case are the same.
     """
+
+    reads_body: ClassVar[bool] = False
 
     rel: str = "next"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_name("rel", self.rel)
+        if len(self.rel.split()) != 1 or self.rel != self.rel.strip():
+            raise ValueError("rel: expected one relation, such as 'next', without white space")
 
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
-        for target, relations in links_of(page.headers.get("link", "")):
-            if self.rel.lower() in relations:
-                return _to(target, page, asked)
+        for link in parse_links(page.headers.get("link", "")):
+            if link.target and not link.anchor and self.rel.lower() in link.rels:
+                return _to(link.target, page, asked)
         return None
 
 
-def links_of(header: str) -> Iterator[tuple[str, list[str]]]:
-    """
-    Yield the links of a ``Link`` header, with their relations in lower case.
+class Link(NamedTuple):
+    """One link of a ``Link`` header: where it leads, its relations in lower case, its anchor."""
 
-    Links with an anchor of their own speak of another resource and are left out.
+    target: str
+    rels: tuple[str, ...]
+    anchor: str
 
-    :param header: the header; several are joined by commas.
+
+def parse_links(header: str) -> Iterator[Link]:
     """
-    position = 0
-    while found := _LINK.match(header, position):
-        position = found.end()
-        target, text = found.groups()
-        parameters: dict[str, str] = {}
-        for name, quoted, plain in _PARAMETER.findall(text):
-            # Of several of a name the first counts (RFC 8288, 3.3).
-            parameters.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) or plain)
-        if not parameters.get("anchor"):
-            yield target, parameters.get("rel", "").lower().split()
-        if position >= len(header):
-            return
+    Read a ``Link`` header; what is malformed between two commas is skipped.
+
+    :param header: its value, several of them joined by commas.
+    """
+    for value in _LINK.findall(header):
+        if target := _TARGET.match(value):
+            params = _params(value[target.end() :])
+            rels = tuple(params.get("rel", "").lower().split())
+            yield Link(target[1].strip(), rels, params.get("anchor", "").strip())
+
+
+def _params(text: str) -> dict[str, str]:
+    """Return the parameters of a link; of several with one name the first counts."""
+    params: dict[str, str] = {}
+    for name, quoted, token in _PARAM.findall(text):
+        value = _ESCAPED.sub(r"\1", quoted[1:].removesuffix('"')) if quoted else token.strip()
+        params.setdefault(name.lower(), value)
+    return params
 
 
 def _to(link: str, page: PageView, asked: PageRequest) -> PageRequest:

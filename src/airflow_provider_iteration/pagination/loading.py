@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -59,10 +60,18 @@ def dump_paginator(paginator: Paginator) -> dict[str, Any]:
         raise TypeError(_not_a_paginator(paginator))
     path = _import_path(type(paginator))
     try:
-        dumped = json.loads(json.dumps(msgspec.to_builtins(paginator), allow_nan=False))
+        dumped: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(paginator), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise TypeError(f"paginator {type(paginator).__name__}: a field is not plain JSON: {error}") from None
-    return dumped if path is None else {**dumped, "type": path}
+    if path is None:
+        return dumped
+    travelled = {**dumped, "type": path}
+    if load_paginator(travelled) != paginator:
+        raise TypeError(
+            f"paginator {type(paginator).__name__}: a field does not come back equal from JSON; give it a "
+            "type that JSON has, or annotate it with the one that it should come back as"
+        )
+    return travelled
 
 
 def _import_path(kind: type[Paginator]) -> str | None:
@@ -80,6 +89,11 @@ def _import_path(kind: type[Paginator]) -> str | None:
         raise TypeError(
             f"paginator: {kind.__name__} cannot be imported in a triggerer, because {where}: put it into an "
             "installed package or the plugins folder"
+        )
+    if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
+        raise TypeError(
+            f"paginator: {kind.__name__} is not what {kind.__module__}.{kind.__qualname__} leads to: define "
+            "it at the top level of its module"
         )
     return f"{kind.__module__}.{kind.__qualname__}"
 

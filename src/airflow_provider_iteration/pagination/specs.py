@@ -8,14 +8,14 @@ A new kind of paging is one class, its line in :data:`AnyPaginator`, and its nam
 
 from __future__ import annotations
 
-from typing import TypeAlias, get_args
+from typing import ClassVar, TypeAlias, get_args
 
 from airflow_provider_iteration.pagination.base import (
     Location,
     Paginator,
     check_choice,
     check_flag,
-    check_name,
+    check_parameters,
     check_place,
     read_value,
     with_parameter,
@@ -54,8 +54,8 @@ class Cursor(Paginator, frozen=True, tag="cursor"):
     def __post_init__(self) -> None:
         super().__post_init__()
         compile_path("path", self.path)
-        check_name("param", self.param)
         check_choice("location", self.location, get_args(Location))
+        check_parameters(self.location, param=self.param)
         check_flag("optional", self.optional)
 
     def check_first(self, page: PageView) -> None:
@@ -75,6 +75,8 @@ class SinglePage(Paginator, frozen=True, tag="single_page"):
 
     ``{"orders": [...]}`` is read with ``SinglePage()``, which has nothing to set.
     """
+
+    reads_body: ClassVar[bool] = False
 
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
         return None

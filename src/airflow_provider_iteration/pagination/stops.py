@@ -61,6 +61,10 @@ class StopCondition(msgspec.Struct, frozen=True, tag_field="type", forbid_unknow
         """Tell whether it must know how many items a page has."""
         return False
 
+    def reads_body(self) -> bool:
+        """Tell whether it reads the body of a page, which must then be JSON."""
+        return True
+
     def __or__(self, other: StopCondition) -> AnyOf:
         return AnyOf(_both(self, other)) if isinstance(other, StopCondition) else NotImplemented
 
@@ -77,6 +81,9 @@ class EmptyPage(StopCondition, frozen=True, tag="empty_page"):
 
     def counts_items(self) -> bool:
         return True
+
+    def reads_body(self) -> bool:
+        return False
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return page.items == 0
@@ -159,6 +166,9 @@ class MaxPages(StopCondition, frozen=True, tag="max_pages"):
     def __post_init__(self) -> None:
         _check_count("n", self.n)
 
+    def reads_body(self) -> bool:
+        return False
+
     def met(self, page: PageView, progress: Progress) -> bool:
         return progress.pages >= self.n
 
@@ -177,6 +187,9 @@ class MaxItems(StopCondition, frozen=True, tag="max_items"):
 
     def counts_items(self) -> bool:
         return True
+
+    def reads_body(self) -> bool:
+        return False
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return progress.items >= self.n
@@ -197,6 +210,9 @@ class AnyOf(StopCondition, frozen=True, tag="any_of"):
     def counts_items(self) -> bool:
         return any(condition.counts_items() for condition in self.conditions)
 
+    def reads_body(self) -> bool:
+        return any(condition.reads_body() for condition in self.conditions)
+
     def met(self, page: PageView, progress: Progress) -> bool:
         return any(condition.met(page, progress) for condition in self.conditions)
 
@@ -215,6 +231,9 @@ class AllOf(StopCondition, frozen=True, tag="all_of"):
 
     def counts_items(self) -> bool:
         return any(condition.counts_items() for condition in self.conditions)
+
+    def reads_body(self) -> bool:
+        return any(condition.reads_body() for condition in self.conditions)
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return all(condition.met(page, progress) for condition in self.conditions)

@@ -221,7 +221,7 @@ class HttpStreamingTrigger(StreamingTrigger):
             self.log.info("Page %d: %s", number, response.text[:LOGGED_CHARACTERS])
         await callables.check(response, number)
         many = self.items_path is not None
-        needs_json = not isinstance(self.paginator, SinglePage) or (many and not callables.filters)
+        needs_json = self.paginator.needs_json or (many and not callables.filters)
         body = _decoded(response, number, needs_json)
         payload = await callables.filter(response) if callables.filters else body
         if self.items_path is not None:

@@ -61,6 +61,24 @@ def test_page_without_items_is_the_end(paginator: Paginator) -> None:
     assert paginator.following(page(0), paginator.first()) is None
 
 
+@pytest.mark.parametrize(
+    "paginator",
+    [
+        Offset(step="limit", end_on_empty=False, stop=HasMore("more")),
+        PageNumber(end_on_empty=False, stop=HasMore("more")),
+    ],
+)
+def test_page_without_items_in_the_middle(paginator: Paginator) -> None:
+    """An API that filters after it has counted is walked to what it says is the end."""
+    assert paginator.following(page(0), paginator.first()) is not None
+
+
+def test_request_without_the_parameter_is_an_error() -> None:
+    """A walk that was begun by another paginator cannot be gone on with."""
+    with pytest.raises(PaginationError, match="no number as parameter 'page'"):
+        PageNumber().following(page(5), PageRequest())
+
+
 @pytest.mark.parametrize("location", ["query", "body", "header"])
 def test_page_number_counts_up(location: Any) -> None:
     """The number is read from the request that was asked, so that a resumed walk goes on rightly."""
@@ -106,6 +124,15 @@ def test_field_below_a_number_is_refused() -> None:
         (lambda: Offset(start=-1), ValueError, "start: expected at least 0"),
         (lambda: Offset(step="pages"), ValueError, "step: expected one of 'items', 'limit'"),  # type: ignore[arg-type]
         (lambda: Offset(param=""), ValueError, "param: expected a name"),
+        (lambda: Offset(param="a", limit_param="a"), ValueError, "limit_param: 'a' is where param is sent"),
+        (
+            lambda: PageNumber(size=5, size_param="page.size", location="body"),
+            ValueError,
+            "size_param: 'page.size' is where param is sent",
+        ),
+        (lambda: Offset(param="a..b", location="body"), ValueError, "param: expected names between the dots"),
+        (lambda: PageNumber(end_on_empty=False), ValueError, "end_on_empty=False: needs a stop"),
+        (lambda: Offset(end_on_empty=False, stop=HasMore("m")), ValueError, 'needs step="limit"'),
         (lambda: PageNumber(location="path"), ValueError, "location: expected one of"),  # type: ignore[arg-type]
         (lambda: PageNumber(size=5), ValueError, "size_param: size and size_param go together"),
         (lambda: PageNumber(size_param="n"), ValueError, "size: size and size_param go together"),

@@ -24,7 +24,7 @@ from airflow_provider_iteration.pagination import (
     dump_paginator,
     load_paginator,
 )
-from tests.support.shop import NextInHeader
+from tests.support.shop import Anything, NextInHeader
 
 STOP = (TotalReached("total") & HasMore("more")) | MaxPages(3) | MaxItems(7) | EmptyPage()
 TAGS = "the types are cursor, link_header, next_link, offset, page_number, single_page"
@@ -223,6 +223,19 @@ def test_unknown_field_of_an_own_class_is_refused() -> None:
     """The fields of a class of the user's own are checked as those of this package."""
     with pytest.raises(ValueError, match=r"unknown field 'nme' \(did you mean 'name'\?\)"):
         load_paginator({"type": "tests.support.shop.NextInHeader", "nme": "x"})
+
+
+def test_field_that_comes_back_otherwise_is_refused() -> None:
+    """A field that JSON turns into something else is refused before it travels."""
+    with pytest.raises(TypeError, match="a field does not come back equal from JSON"):
+        dump_paginator(Anything(value=(1, 2)))
+
+
+def test_class_that_is_not_in_its_module_is_refused() -> None:
+    """A class that its import path does not lead to would not be found."""
+    kind = type("Missing", (Mine,), {"__qualname__": "Missing"}, frozen=True, tag="missing")
+    with pytest.raises(TypeError, match="Missing is not what .* leads to"):
+        load_paginator(kind())
 
 
 def test_field_that_is_no_json_is_refused() -> None:

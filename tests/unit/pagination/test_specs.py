@@ -138,7 +138,7 @@ def test_single_page() -> None:
     [
         (lambda: NextLink("a..b"), ValueError, "path: 'a..b' is not a valid JMESPath"),
         (lambda: NextLink(3), TypeError, "path: expected a JMESPath expression"),  # type: ignore[arg-type]
-        (lambda: Cursor("a", ""), ValueError, "param: expected a name, got ''"),
+        (lambda: Cursor("a", ""), ValueError, "param: expected a name, got an empty text"),
         (lambda: Cursor("a", 3), TypeError, r"param: expected a name \(str\), got int"),  # type: ignore[arg-type]
         (
             lambda: Cursor("a", "b", "path"),  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from airflow_provider_iteration.exceptions import (
     PageFailed,
     PathError,
 )
-from airflow_provider_iteration.pagination import Cursor, NextLink
+from airflow_provider_iteration.pagination import Cursor, LinkHeader, NextLink
 from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
 from harness.api import ApiSettings, PagedApi
 from tests.support.triggers import give_task
@@ -186,6 +186,17 @@ async def test_what_a_page_becomes(
     settings = ApiSettings(bodies={0: body}, content_type=content_type)
     (page,), _ = await stream(monkeypatch, settings, endpoint="single", paginator=None, items_path=None)
     assert page == expected if expected is not None else repr(page) == "{'a': nan}"
+
+
+async def test_pages_of_a_link_header_need_not_be_json(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """A paginator that reads no body pages through text as well."""
+    settings = ApiSettings(
+        bodies={0: b"a,b\n1,2\n", 1: b"a,b\n3,4\n"},
+        content_type="text/csv",
+        links={0: "/single?page=1"},
+    )
+    pages, _ = await stream(monkeypatch, settings, endpoint="single", paginator=LinkHeader(), items_path=None)
+    assert pages == ["a,b\n1,2\n", "a,b\n3,4\n"]
 
 
 async def test_post_sends_its_body_with_every_page(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
