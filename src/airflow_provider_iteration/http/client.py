@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace, TracebackType
@@ -25,6 +26,8 @@ from airflow_provider_iteration.http.retries import PageRetries
 from airflow_provider_iteration.http.transport import KeepAlive, Transport
 from airflow_provider_iteration.pagination import HostPolicy, PageRequest
 from airflow_provider_iteration.rates import Rate
+
+log = logging.getLogger(__name__)
 
 _EXCERPT_BYTES = 4096
 _READ_BYTES = 64 * 1024
@@ -128,6 +131,7 @@ class HttpPageClient:
             wait=self._wait,
             retry=tenacity.retry_if_exception_type(_Transient),
             sleep=asyncio.sleep,
+            before_sleep=_log_retry,
             reraise=True,
         )
         try:
@@ -255,6 +259,14 @@ def _text(value: str | bytes) -> str:
 
 def _basic(login: str, password: str | None) -> aiohttp.BasicAuth:
     return aiohttp.BasicAuth(login, password or "")
+
+
+def _log_retry(state: tenacity.RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome else None
+    if isinstance(error, _Transient) and state.next_action is not None:
+        failure = error.failure
+        what = failure.reason if failure.status is None else f"HTTP {failure.status}"
+        log.info("Page %d: %s; asked again in %.1f s", failure.page_number, what, state.next_action.sleep)
 
 
 def _as_stock(failure: PageFailed) -> PageFailed:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from itertools import pairwise
 from typing import Any
@@ -59,6 +60,16 @@ async def test_retry_after_is_kept_to(monkeypatch: pytest.MonkeyPatch, xcoms: XC
         await stream(monkeypatch, api, page_retries={"delay": 50, "max_retry_after": 0.2})
     before, after = api.requests[1:]
     assert 0.2 <= after.began - before.began < 20
+
+
+async def test_retry_is_logged(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who waits for a page sees why, and how long."""
+    with PagedApi(ApiSettings(pages=2, fail={1: [429]}, retry_after="0")) as api:
+        with caplog.at_level(logging.INFO):
+            await stream(monkeypatch, api)
+    assert "Page 2: HTTP 429; asked again in 0.0 s" in caplog.text
 
 
 async def test_rate_is_kept_to(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
