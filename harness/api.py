@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
+from urllib.parse import parse_qsl
 
 from aiohttp import BasicAuth, web
 
@@ -50,9 +51,11 @@ class ApiSettings:
     :param redirect: page -> URL that it redirects to.
     :param bodies: page -> body that it answers instead of its own: bytes, or anything for JSON.
     :param content_type: media type of ``bodies`` that are bytes.
+    :param charset: character set that is declared for them.
     :param login: user and password that requests must have.
     :param digest: whether they are asked for as digest authentication (RFC 7616).
     :param short: how many items the last page lacks.
+    :param endless: whether pages beyond the last one are the last one again.
     :param headers: headers of every page; a name may come twice.
     :param links: page -> target of the next link in its ``Link`` header.
     :param echo: whether a page tells what was sent for it.
@@ -72,9 +75,11 @@ class ApiSettings:
     redirect: Mapping[int, str] = field(default_factory=dict)
     bodies: Mapping[int, Any] = field(default_factory=dict)
     content_type: str = "application/octet-stream"
+    charset: str | None = None
     login: tuple[str, str] | None = None
     digest: bool = False
     short: int = 0
+    endless: bool = False
     headers: Sequence[tuple[str, str]] = ()
     links: Mapping[int, str] = field(default_factory=dict)
     echo: bool = False
@@ -87,7 +92,11 @@ class ApiSettings:
 
 @dataclass
 class SeenRequest:
-    """A request that the API saw; ``ended`` and ``status`` stay None while it is being answered."""
+    """
+    A request that the API saw.
+
+    ``client`` is its connection's other end; ``ended`` and ``status`` stay None while it is being answered.
+    """
 
     method: str
     path: str
@@ -96,6 +105,7 @@ class SeenRequest:
     headers: Mapping[str, str]
     body: bytes
     parameters: Mapping[str, Any]
+    client: Any
     began: float
     ended: float | None = None
     status: int | None = None
@@ -184,6 +194,8 @@ class PagedApi:
         body = await request.read()
         parameters = _parameters(request, body)
         page = _page_of(request.path, parameters, self.settings.items)
+        if self.settings.endless:
+            page = min(page, self.settings.pages - 1)
         seen = SeenRequest(
             request.method,
             request.path,
@@ -192,6 +204,7 @@ class PagedApi:
             dict(request.headers),
             body,
             parameters,
+            request.transport and request.transport.get_extra_info("peername"),
             time.monotonic(),
         )
         self.requests.append(seen)
@@ -273,7 +286,9 @@ class PagedApi:
         if page in self.settings.bodies:
             body = self.settings.bodies[page]
             if isinstance(body, bytes):
-                return web.Response(body=body, content_type=self.settings.content_type)
+                return web.Response(
+                    body=body, content_type=self.settings.content_type, charset=self.settings.charset
+                )
             return web.json_response(body)
         items = self._items(seen)
         meta: dict[str, Any] = {"total": self.settings.total, "pages": self.settings.pages}
@@ -335,6 +350,8 @@ def _parameters(request: web.Request, body: bytes) -> dict[str, Any]:
     """Return what was asked for, wherever it was sent; in a body also below ``variables``."""
     headers = {name.lower().removeprefix("x-"): value for name, value in request.headers.items()}
     sent = json.loads(body) if body[:1] == b"{" else {}
+    if request.content_type == "application/x-www-form-urlencoded":
+        sent = dict(parse_qsl(body.decode()))
     return {**headers, **sent, **sent.get("variables", {}), **request.query}
 
 

@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "page_retries": numbers | st.builds(PageRetries, numbers, st.just((429, "connection"))),
     "retry_args": st.none(),
     "rate_limit": st.none() | st.just("20/s"),
-    "allowed_hosts": st.lists(texts, max_size=3),
+    "allowed_hosts": st.lists(st.sampled_from(["files.example", "a.example:8443"]), max_size=3),
     "keep_alive": st.tuples(st.booleans(), numbers, numbers, numbers),
     "warn_on_non_idempotent": st.booleans(),
     "stream": st.none() | st.just({"max_pages": 5, "finish_on": "worker"}),

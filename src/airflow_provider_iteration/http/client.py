@@ -19,11 +19,11 @@ from airflow.providers.http.hooks.http import HttpAsyncHook, SessionConfig
 from requests.auth import HTTPDigestAuth
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.exceptions import LimitExceeded, PageFailed, StoreTimeout
+from airflow_provider_iteration.exceptions import ForeignHostError, LimitExceeded, PageFailed, StoreTimeout
 from airflow_provider_iteration.http.preparing import HttpRequest, Preparer, make_auth
 from airflow_provider_iteration.http.responses import as_requests
 from airflow_provider_iteration.http.retries import PageRetries
-from airflow_provider_iteration.http.transport import KeepAlive, Transport
+from airflow_provider_iteration.http.transport import KeepAlive, TlsContexts, Transport
 from airflow_provider_iteration.pagination import HostPolicy, PageRequest
 from airflow_provider_iteration.rates import Rate
 
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _EXCERPT_BYTES = 4096
 _READ_BYTES = 64 * 1024
+_LONGEST_HEADER = 64 * 1024
 _RETRIES = PageRetries()
 _KEEP_ALIVE = KeepAlive()
 _FAILURES = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
@@ -102,6 +103,7 @@ class HttpPageClient:
         auth = await asyncio.to_thread(make_auth, self._auth_type, login, password)
         self._hosts = HostPolicy(base_url, self._allowed_hosts)
         self._connection_options = config.extra_options or {}
+        self._contexts = TlsContexts()
         self._transport = self._transport_for(self._request)
         session = self._transport.session()
         self._preparer = Preparer(base_url, config.headers or {}, auth, session)
@@ -167,7 +169,10 @@ class HttpPageClient:
         return aiohttp.ClientSession(
             trace_configs=[guard],
             # unsafe: APIs reached by an IP address have cookies too.
-            cookie_jar=aiohttp.CookieJar(unsafe=True),
+            cookie_jar=aiohttp.CookieJar(unsafe=True, quote_cookie=False),
+            # Links with long cursors come in headers.
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
             connector=aiohttp.TCPConnector(socket_factory=self._keep_alive.make_socket),
             middlewares=[aiohttp.DigestAuthMiddleware(auth.username, auth.password)] if digest else (),
         )
@@ -196,7 +201,7 @@ class HttpPageClient:
         self, own: HttpRequest, request: PageRequest, transport: Transport
     ) -> tuple[requests.PreparedRequest, dict[str, Any]]:
         prepared = self._preparer.prepare(own, request)
-        return prepared, transport.sending(str(prepared.url))
+        return prepared, transport.sending(str(prepared.url), self._contexts)
 
     async def _send(
         self, prepared: requests.PreparedRequest, sending: dict[str, Any], transport: Transport, page: int
@@ -211,10 +216,16 @@ class HttpPageClient:
             skip_auto_headers=["Content-Type"],
             **sending,
         ) as response:
-            if transport.check_response and not response.ok:
+            if self._is_refused(response, transport):
                 raise await self._refusal(response, page)
             content = await self._receive(response)
             return as_requests(response, content, prepared, time.monotonic() - began)
+
+    def _is_refused(self, response: aiohttp.ClientResponse, transport: Transport) -> bool:
+        if response.ok:
+            # Such as a 202 for a page that is being made.
+            return self._retries.covers(response.status)
+        return transport.check_response
 
     async def _refusal(self, response: aiohttp.ClientResponse, page: int) -> _Transient | PageFailed:
         excerpt = await response.content.read(_EXCERPT_BYTES)
@@ -249,8 +260,12 @@ class HttpPageClient:
         headers = params.response.headers
         location = headers.get("Location") or headers.get("URI")
         if location:
-            target = params.url.join(yarl.URL(location))
-            self._hosts.check(str(target), f"a redirect from {params.url.host}")
+            what = f"a redirect from {params.url.host}"
+            try:
+                target = str(params.url.join(yarl.URL(location)))
+            except ValueError:
+                raise ForeignHostError(f"{what} leads to what is no URL") from None
+            self._hosts.check(target, what)
 
 
 def _text(value: str | bytes) -> str:

@@ -51,13 +51,14 @@ class HttpRequest(NamedTuple):
         """
         if not override:
             return self
-        data = override.get("data")
-        both = isinstance(self.data, Mapping) and isinstance(data, Mapping)
+        data: Any = override.get("data") or self.data
+        if isinstance(self.data, dict) and isinstance(data, dict):
+            data = _deeply_merged(self.data, data)
         return self._replace(
             endpoint=override.get("endpoint") or self.endpoint,
-            data={**(self.data or {}), **(data or {})} if both else data or self.data,  # type: ignore[dict-item]
+            data=data,
             headers={**self.headers, **override.get("headers", {})},
-            extra_options={**self.extra_options, **override.get("extra_options", {})},
+            extra_options=_deeply_merged(self.extra_options, override.get("extra_options", {})),
         )
 
 
@@ -104,11 +105,17 @@ class Preparer:
         :param page: how the page differs from it.
         :raises PaginationError: if the paginator puts a field into a body that is no mapping.
         """
+        params: dict[str, Any] | str
         url, params = self.address(own, page)
+        if own.method == "GET" and isinstance(own.data, str) and not page.params and not page.exact:
+            # As it is, but for a next link, which may have the same parameters.
+            params = own.data if page.url is None else params
         options = own.extra_options
         arguments: dict[str, Any] = {
             name: options[name] for name in OF_THE_REQUEST - {"params"} if options.get(name) is not None
         }
+        if isinstance(arguments.get("auth"), list):
+            arguments["auth"] = tuple(arguments["auth"])
         arguments.setdefault("auth", self._auth)
         if own.method not in ("GET", "HEAD"):
             arguments["data"] = own.data or None
@@ -116,7 +123,11 @@ class Preparer:
             _put_into_body(arguments, page.body)
         headers = {**own.headers, **page.headers}
         request = requests.Request(own.method, url, params=params, headers=headers, **arguments)
-        prepared = self._session.prepare_request(request)
+        try:
+            prepared = self._session.prepare_request(request)
+        except (requests.exceptions.RequestException, UnicodeError) as error:
+            # Its text has the value of the header, which may be a token.
+            raise PaginationError(_why_unprepared(error, {**self._session.headers, **headers})) from None
         if prepared.hooks.get("response"):
             kind = type(arguments["auth"] or self._session.auth).__name__
             raise PaginationError(f"auth_type: {kind} wants to see responses, which is not supported here")
@@ -155,6 +166,17 @@ def join_url(base_url: str, endpoint: str | None) -> str:
     return f"{base_url}{separator}{endpoint}"
 
 
+def _deeply_merged(own: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(own)
+    for name, value in other.items():
+        below = merged.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[name] = _deeply_merged(below, value)
+        else:
+            merged[name] = value
+    return merged
+
+
 def _is_basic_of_aiohttp(auth_type: Any) -> bool:
     return (
         f"{getattr(auth_type, '__module__', '')}".startswith("aiohttp.") and auth_type.__name__ == "BasicAuth"
@@ -167,7 +189,21 @@ def _query(data: Mapping[str, Any] | str | None) -> dict[str, Any]:
         for name, value in parse_qsl(data.lstrip("?"), keep_blank_values=True):
             pairs.setdefault(name, []).append(value)
         return pairs
+    if isinstance(data, (list, tuple)):
+        several: dict[str, Any] = {}
+        for name, value in data:
+            several.setdefault(name, []).append(value)
+        return several
     return dict(data or {})
+
+
+def _why_unprepared(error: Exception, headers: Mapping[str, Any]) -> str:
+    for name, value in headers.items():
+        if not isinstance(value, (str, bytes)):
+            return f"headers[{name!r}]: expected a text, got {type(value).__name__}"
+        if value != value.strip() or any(mark in str(value) for mark in "\r\n"):
+            return f"headers[{name!r}]: the value begins or ends with white space, or has a line break"
+    return f"the request cannot be made ({type(error).__name__})"
 
 
 def _put_into_body(arguments: dict[str, Any], fields: Mapping[str, Any]) -> None:
@@ -180,6 +216,11 @@ def _put_into_body(arguments: dict[str, Any], fields: Mapping[str, Any]) -> None
             return
     if not isinstance(own, Mapping):
         raise PaginationError(f"the paginator puts a field into the body, but {place} is no mapping")
+    if place == "data" and any(isinstance(value, Mapping) for value in fields.values()):
+        raise PaginationError(
+            "the paginator puts a nested field into the body, and data is sent as a form: give the body as "
+            "json in request_kwargs"
+        )
     arguments[place] = merge_body(own, fields)
 
 

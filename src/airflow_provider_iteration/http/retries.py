@@ -123,7 +123,7 @@ def seconds_of_retry_after(value: str | None) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         seconds = (aware - datetime.now(UTC)).total_seconds()

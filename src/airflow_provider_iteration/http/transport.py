@@ -70,6 +70,26 @@ class KeepAlive(NamedTuple):
         return made
 
 
+class TlsContexts:
+    """
+    The TLS contexts of one session. aiohttp keeps a connection only for requests with the same context.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[bool | str, _Certificate], bool | ssl.SSLContext] = {}
+
+    def get(self, verify: bool | str, cert: _Certificate) -> bool | ssl.SSLContext:
+        """
+        Return a context; aiohttp's own two are True and False.
+
+        :param verify: whether certificates are verified, or the path of a bundle.
+        :param cert: path of a client certificate, or of it and its key.
+        """
+        if (verify, cert) not in self._made:
+            self._made[verify, cert] = _tls(verify, cert)
+        return self._made[verify, cert]
+
+
 class Transport(NamedTuple):
     """
     Options of the stock hook, read.
@@ -125,11 +145,12 @@ class Transport(NamedTuple):
         session.cert = self.cert
         return session
 
-    def sending(self, url: str) -> dict[str, Any]:
+    def sending(self, url: str, contexts: TlsContexts) -> dict[str, Any]:
         """
         Give the arguments of aiohttp's request for a URL. Reads files of certificates: use a thread.
 
         :param url: where the request goes.
+        :param contexts: TLS contexts made so far.
         """
         with self.session() as session:
             settings: Mapping[str, Any] = session.merge_environment_settings(
@@ -138,7 +159,8 @@ class Transport(NamedTuple):
         arguments: dict[str, Any] = {
             "allow_redirects": self.allow_redirects,
             "max_redirects": self.max_redirects,
-            "ssl": _tls(settings["verify"], settings["cert"]) if url.startswith("https:") else True,
+            # Of plain HTTP too: a redirect may lead to HTTPS.
+            "ssl": contexts.get(settings["verify"], settings["cert"]),
         }
         if (proxy := select_proxy(url, settings["proxies"])) is not None:
             arguments["proxy"] = proxy if "://" in proxy else f"http://{proxy}"

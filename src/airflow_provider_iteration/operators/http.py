@@ -13,11 +13,19 @@ from airflow_provider_iteration.http.retries import PageRetriesLike
 from airflow_provider_iteration.operators.start import foreign_leaves, refuse_callables
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.pagination import Paginator, SinglePage, load_paginator
+from airflow_provider_iteration.pagination.loading import is_importable
 from airflow_provider_iteration.triggers.http import DEFAULT_PAGE_RETRIES, HttpStreamingTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 # What may be something that cannot be sent to the triggerer; the pages are then fetched on a worker.
-_ON_A_WORKER = ("response_check", "response_filter", "pagination_function", "retry_args", "extra_options")
+_ON_A_WORKER = (
+    "auth_type",
+    "response_check",
+    "response_filter",
+    "pagination_function",
+    "retry_args",
+    "extra_options",
+)
 
 
 class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[misc]
@@ -89,7 +97,7 @@ class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[mi
     def make_trigger(self, context: Mapping[str, Any]) -> HttpStreamingTrigger:
         return HttpStreamingTrigger(
             http_conn_id=self.http_conn_id,
-            auth_type=serialize_auth_type(self.auth_type),
+            auth_type=_sent_auth_type(self.auth_type),
             method=self.method,
             endpoint=self.endpoint,
             headers=self.headers,
@@ -122,6 +130,13 @@ class HttpStreamingOperator(StreamingOperator, HttpOperator):  # type: ignore[mi
         super().prepare_on_worker(trigger, context)
         assert isinstance(trigger, HttpStreamingTrigger)
         trigger.context = context
+
+
+def _sent_auth_type(kind: Any) -> Any:
+    """Give the import path of a class; one that has none, as of a Dag file, stays what it is."""
+    if isinstance(kind, type) and not is_importable(kind):
+        return kind
+    return serialize_auth_type(kind)
 
 
 def _plain(value: Any) -> Any:

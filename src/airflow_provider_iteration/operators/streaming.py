@@ -103,10 +103,14 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
         """
         if self.finish_on == "triggerer" and (losses := list(finishing_losses(self))):
             raise ValueError(f"finish_on='triggerer' in task {self.task_id!r}: {'; '.join(losses)}")
-        if _compat.is_mapped_instance(self) or not self.deferrable or self._wants_trigger_start is False:
+        if _compat.is_mapped_instance(self):
             self._start_obstacles = list(placing_obstacles(self))
             return
+        # Also where it will not start there: what is wrong with its arguments is an error of the Dag.
         trigger = self._trigger_without_context()
+        if not self.deferrable or self._wants_trigger_start is False:
+            self._start_obstacles = list(placing_obstacles(self))
+            return
         if trigger is not None:
             self._settle(trigger)
         if self._wants_trigger_start and self._start_obstacles:

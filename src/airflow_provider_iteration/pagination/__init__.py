@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from airflow_provider_iteration.pagination.base import Paginator, check_items_known
 from airflow_provider_iteration.pagination.counting import Offset, PageNumber
-from airflow_provider_iteration.pagination.hosts import HostPolicy
+from airflow_provider_iteration.pagination.hosts import HostPolicy, checked_hosts
 from airflow_provider_iteration.pagination.links import LinkHeader, NextLink
 from airflow_provider_iteration.pagination.loading import dump_paginator, load_paginator
 from airflow_provider_iteration.pagination.paths import compile_path, find, items_at
@@ -59,6 +59,7 @@ __all__ = [
     "TotalPages",
     "TotalReached",
     "check_items_known",
+    "checked_hosts",
     "compile_path",
     "dump_paginator",
     "find",

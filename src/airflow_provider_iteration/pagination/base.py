@@ -74,6 +74,10 @@ class Paginator(
         :raises PathError: if the page has no place at all for what this spec reads.
         """
 
+    def looked_for(self) -> tuple[str, ...]:
+        """Return the paths in a page that decide whether there is a next one."""
+        return ()
+
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
         """
         Say what to ask for after a page.

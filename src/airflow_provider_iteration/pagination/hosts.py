@@ -28,6 +28,19 @@ class Origin(NamedTuple):
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
+def checked_hosts(allowed_hosts: Iterable[str]) -> tuple[str, ...]:
+    """
+    Check ``allowed_hosts`` where they are written down.
+
+    :raises TypeError: if it is one string, or holds something else than strings.
+    :raises ValueError: if one is not of the form that :class:`HostPolicy` takes.
+    """
+    if not isinstance(allowed_hosts, str):
+        allowed_hosts = tuple(allowed_hosts)
+    _allowed(allowed_hosts)
+    return tuple(allowed_hosts)
+
+
 class HostPolicy:
     """
     Follow a link only to where the connection's credentials belong.

@@ -39,23 +39,30 @@ class NextLink(Paginator, frozen=True, tag="next_link"):
     :param path: where the link is in the body.
     :param optional: accept a first page without even the object around the link, as of an API that
         leaves ``links`` out when everything fits on one page.
+    :param keep_params: whether the operator's own query parameters go with the link; False follows it as it
+        is, for an API that refuses anything beside it.
     """
 
     path: str = "next"
     optional: bool = False
+    keep_params: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         compile_path("path", self.path)
         check_flag("optional", self.optional)
+        check_flag("keep_params", self.keep_params)
 
     def check_first(self, page: PageView) -> None:
         if not self.optional:
             check_place(self.path, page)
 
+    def looked_for(self) -> tuple[str, ...]:
+        return (self.path,)
+
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
         link = read_value(self.path, page, (str,))
-        return None if link is None else _to(link, page, asked)
+        return None if link is None else _to(link, page, asked, self.keep_params)
 
 
 class LinkHeader(Paginator, frozen=True, tag="link_header"):
@@ -73,14 +80,17 @@ class LinkHeader(Paginator, frozen=True, tag="link_header"):
     another resource, and is not followed.
 
     :param rel: the relation of the link to be followed; upper and lower case are the same.
+    :param keep_params: as for :class:`NextLink`.
     """
 
     reads_body: ClassVar[bool] = False
 
     rel: str = "next"
+    keep_params: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_flag("keep_params", self.keep_params)
         check_name("rel", self.rel)
         if len(self.rel.split()) != 1 or self.rel != self.rel.strip():
             raise ValueError("rel: expected one relation, such as 'next', without white space")
@@ -88,7 +98,7 @@ class LinkHeader(Paginator, frozen=True, tag="link_header"):
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
         for link in parse_links(page.headers.get("link", "")):
             if link.target and not link.anchor and self.rel.lower() in link.rels:
-                return _to(link.target, page, asked)
+                return _to(link.target, page, asked, self.keep_params)
         return None
 
 
@@ -122,6 +132,9 @@ def _params(text: str) -> dict[str, str]:
     return params
 
 
-def _to(link: str, page: PageView, asked: PageRequest) -> PageRequest:
-    url, params = merge_query(resolve_next(page.url, link), asked.params)
+def _to(link: str, page: PageView, asked: PageRequest, keep_params: bool) -> PageRequest:
+    url = resolve_next(page.url, link)
+    if not keep_params:
+        return PageRequest(url=url, headers=asked.headers, body=asked.body, exact=True)
+    url, params = merge_query(url, asked.params)
     return PageRequest(url=url, params=params, headers=asked.headers, body=asked.body)

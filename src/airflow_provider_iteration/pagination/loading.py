@@ -78,17 +78,10 @@ def _import_path(kind: type[Paginator]) -> str | None:
     """Return the import path of a user's own class; None for one of this package."""
     if kind in PAGINATORS:
         return None
-    where = (
-        "it is defined in a function"
-        if "<locals>" in kind.__qualname__
-        else f"it is defined in {kind.__module__}"
-        if kind.__module__ == "__main__" or kind.__module__.startswith(_DAG_FILE_PREFIX)
-        else None
-    )
-    if where is not None:
+    if not is_importable(kind):
         raise TypeError(
-            f"paginator: {kind.__name__} cannot be imported in a triggerer, because {where}: put it into an "
-            "installed package or the plugins folder"
+            f"paginator: {kind.__name__} cannot be imported in a triggerer, because it is defined in a "
+            "function or a Dag file: put it into an installed package or the plugins folder"
         )
     if getattr(sys.modules.get(kind.__module__), kind.__qualname__, None) is not kind:
         raise TypeError(
@@ -96,6 +89,18 @@ def _import_path(kind: type[Paginator]) -> str | None:
             "it at the top level of its module"
         )
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_importable(kind: type) -> bool:
+    """
+    Tell whether a class can be imported in another process.
+
+    :param kind: a class; one of a Dag file, of ``__main__`` or in a function cannot.
+    """
+    module = kind.__module__
+    return not (
+        "<locals>" in kind.__qualname__ or module == "__main__" or module.startswith(_DAG_FILE_PREFIX)
+    )
 
 
 def _own_class(path: Any) -> type[Paginator] | None:

@@ -112,6 +112,18 @@ def parent_is_missing(path: str, body: Any) -> bool:
     return not (is_last and isinstance(level, Mapping if isinstance(steps[depth], str) else list))
 
 
+def last_is_missing(path: str, body: Any) -> bool:
+    """
+    Tell whether a body lacks what a plain path names, as opposed to having null there.
+
+    :param path: a JMESPath expression; one that is more than keys and indexes is never found missing.
+    :param body: decoded JSON.
+    """
+    steps, plain = _leading_steps(jmespath.compile(path).parsed)
+    depth, level = _deepest(steps, body)
+    return plain and depth < len(steps) and level is not None
+
+
 def whereabouts(path: str, body: Any) -> str:
     """
     Say what there is at the deepest level of a path that exists: keys or a type, no values.

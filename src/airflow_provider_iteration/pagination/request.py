@@ -26,6 +26,7 @@ class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     :param body: fields on top of those of the operator's own JSON body; mappings are merged at every depth.
     :param override: what a ``pagination_function`` returned: ``endpoint``, ``data``, ``headers`` and
         ``extra_options`` to lay over the operator's own.
+    :param exact: whether the URL is sent as it is, without the operator's own query parameters.
     """
 
     url: str | None = None
@@ -33,6 +34,7 @@ class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     headers: dict[str, str] = {}
     body: dict[str, Any] = {}
     override: dict[str, Any] | None = None
+    exact: bool = False
 
     def address(self, endpoint: str, params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """
@@ -44,6 +46,8 @@ class PageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         :param params: the operator's own query parameters.
         :return: the URL, and the parameters to send with it.
         """
+        if self.exact and self.url is not None:
+            return self.url, {}
         url = drop_query(self.url or endpoint, self.params)
         return merge_query(url, {**params, **self.params})
 
@@ -76,6 +80,7 @@ class PageView(msgspec.Struct, frozen=True):
     :param headers: response headers, their names in lower case.
     :param items: number of items in this page.
     :param status: HTTP status.
+    :param content: digest of the body as it came, or None.
     """
 
     url: str
@@ -83,12 +88,18 @@ class PageView(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     items: int
     status: int = 200
+    content: bytes | None = None
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("url", shown_url(self.url)), ("items", self.items), ("status", self.status)]
 
     def __repr__(self) -> str:
         return _redacted_repr(self)
+
+
+def digest_of(content: bytes) -> bytes:
+    """Return a short digest of a body, to recognise it by."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def resolve_next(current_url: str, link: str) -> str:

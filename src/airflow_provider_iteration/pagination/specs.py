@@ -62,6 +62,9 @@ class Cursor(Paginator, frozen=True, tag="cursor"):
         if not self.optional:
             check_place(self.path, page)
 
+    def looked_for(self) -> tuple[str, ...]:
+        return (self.path,)
+
     def following(self, page: PageView, asked: PageRequest) -> PageRequest | None:
         token = read_value(self.path, page, (str, int, float))
         if token is None:

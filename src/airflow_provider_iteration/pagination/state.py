@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from airflow_provider_iteration.exceptions import CursorCycleError
+from airflow_provider_iteration.exceptions import CursorCycleError, PaginationError
 from airflow_provider_iteration.pagination.base import Paginator
+from airflow_provider_iteration.pagination.paths import last_is_missing, whereabouts
 from airflow_provider_iteration.pagination.request import PageRequest, PageView
 from airflow_provider_iteration.pagination.stops import Progress
 
@@ -30,7 +31,7 @@ class PageState:
     :param progress: pages and items that came before the first request.
     """
 
-    __slots__ = ("_begun", "_seen", "paginator", "progress", "request")
+    __slots__ = ("_begun", "_last_content", "_seen", "paginator", "progress", "request")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class PageState:
         self.progress = Progress() if progress is None else progress
         self.request: PageRequest | None = paginator.first() if start is None else start
         self._begun = False
+        self._last_content: bytes | None = None
         self._seen = {self.request.digest(): self.progress.pages + 1}
 
     def __repr__(self) -> str:
@@ -81,8 +83,36 @@ class PageState:
             raise RuntimeError("the walk over the pages has ended; there is no page to come")
         asked, self.request = self.request, None
         self.progress = self.progress.counting(page)
+        self._refuse_repetition(page)
         self._remember_answer(page, asked)
         return asked
+
+    def _refuse_repetition(self, page: PageView) -> None:
+        """Notice an API that takes no notice of a counted parameter: it would be asked for ever."""
+        endless = self.paginator.needs_stop and self.paginator.stop is None and page.items > 0
+        if endless and page.content is not None and page.content == self._last_content:
+            number = self.progress.pages
+            raise PaginationError(
+                f"page {number} is the same as page {number - 1}: does the API know the parameters of "
+                f"{type(self.paginator).__name__}? Correct them; if equal pages are right, give it a stop"
+            )
+        self._last_content = page.content
+
+    def doubt(self, page: PageView) -> str | None:
+        """
+        Say what should be looked at in a walk that has ended with its first page.
+
+        :param page: that page.
+        :return: a sentence, or None if nothing is odd.
+        """
+        if self.request is not None or self.progress.pages != 1:
+            return None
+        stop = self.paginator.stop
+        for path in (*self.paginator.looked_for(), *(stop.looked_for() if stop is not None else ())):
+            if last_is_missing(path, page.body):
+                there = whereabouts(path, page.body)
+                return f"page 1 has nothing at {path!r}, so it is taken for the only one; {there}"
+        return None
 
     def _is_stopped(self, page: PageView) -> bool:
         stop = self.paginator.stop

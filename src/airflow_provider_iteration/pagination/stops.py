@@ -65,6 +65,10 @@ class StopCondition(msgspec.Struct, frozen=True, tag_field="type", forbid_unknow
         """Tell whether it reads the body of a page, which must then be JSON."""
         return True
 
+    def looked_for(self) -> tuple[str, ...]:
+        """Return the paths in a page that end the walk if nothing is there."""
+        return ()
+
     def __or__(self, other: StopCondition) -> AnyOf:
         return AnyOf(_both(self, other)) if isinstance(other, StopCondition) else NotImplemented
 
@@ -147,6 +151,9 @@ class HasMore(StopCondition, frozen=True, tag="has_more"):
     def __post_init__(self) -> None:
         compile_path("path", self.path)
 
+    def looked_for(self) -> tuple[str, ...]:
+        return (self.path,)
+
     def met(self, page: PageView, progress: Progress) -> bool:
         if progress.pages == 1 and parent_is_missing(self.path, page.body):
             raise PathError(f"page 1 has no place for {self.path!r}: {whereabouts(self.path, page.body)}")
@@ -213,6 +220,9 @@ class AnyOf(StopCondition, frozen=True, tag="any_of"):
     def reads_body(self) -> bool:
         return any(condition.reads_body() for condition in self.conditions)
 
+    def looked_for(self) -> tuple[str, ...]:
+        return tuple(path for condition in self.conditions for path in condition.looked_for())
+
     def met(self, page: PageView, progress: Progress) -> bool:
         return any(condition.met(page, progress) for condition in self.conditions)
 
@@ -234,6 +244,9 @@ class AllOf(StopCondition, frozen=True, tag="all_of"):
 
     def reads_body(self) -> bool:
         return any(condition.reads_body() for condition in self.conditions)
+
+    def looked_for(self) -> tuple[str, ...]:
+        return tuple(path for condition in self.conditions for path in condition.looked_for())
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return all(condition.met(page, progress) for condition in self.conditions)

@@ -26,11 +26,13 @@ from airflow_provider_iteration.pagination import (
     Progress,
     SinglePage,
     check_items_known,
+    checked_hosts,
     dump_paginator,
     items_at,
     load_paginator,
 )
 from airflow_provider_iteration.pagination.paths import compile_path
+from airflow_provider_iteration.pagination.request import digest_of
 from airflow_provider_iteration.rates import Rate
 from airflow_provider_iteration.streams.events import Page
 from airflow_provider_iteration.streams.options import StreamOptions
@@ -114,7 +116,7 @@ class HttpStreamingTrigger(StreamingTrigger):
         self.page_retries = PageRetries.load(page_retries)
         self.retry_args = retry_args
         self.rate_limit = rate_limit
-        self.allowed_hosts = tuple(allowed_hosts)
+        self.allowed_hosts = checked_hosts(allowed_hosts)
         self.keep_alive = KeepAlive(*keep_alive)
         self.warn_on_non_idempotent = warn_on_non_idempotent
         self.context: Mapping[str, Any] | None = None
@@ -171,6 +173,8 @@ class HttpStreamingTrigger(StreamingTrigger):
                         walk.advance_to(view, await _following(callables, response, number))
                     else:
                         walk.advance(view)
+                    if (doubt := walk.doubt(view)) is not None:
+                        self.log.warning("%s", doubt)
                 except Exception:
                     # The page is good, only what follows it is not: keep it.
                     yield page
@@ -224,7 +228,9 @@ class HttpStreamingTrigger(StreamingTrigger):
         needs_json = self.paginator.needs_json or (many and not callables.filters)
         body = _decoded(response, number, needs_json)
         payload = await callables.filter(response) if callables.filters else body
-        if self.items_path is not None:
+        if many and body is None and not callables.filters:
+            payload = []
+        elif self.items_path is not None:
             payload = items_at(self.items_path, payload, number)
         view = PageView(
             str(response.url),
@@ -232,6 +238,7 @@ class HttpStreamingTrigger(StreamingTrigger):
             {name.lower(): value for name, value in response.headers.items()},
             len(payload) if many else 1,
             response.status_code,
+            digest_of(response.content) if self.paginator.needs_stop else None,
         )
         return Page(payload, many=many, size=len(response.content)), view
 
@@ -256,9 +263,12 @@ def _cursor(walk: PageState, received: int) -> dict[str, Any] | None:
 
 def _decoded(response: requests.Response, number: int, needs_json: bool) -> Any:
     kind = media_type(response)
+    if needs_json and not response.content:
+        # What an API answers beyond its last page, with 204 for one.
+        return None
     if needs_json or kind.endswith(("/json", "+json")):
         try:
-            return _load_json(response.content)
+            return _load_json(response)
         except ValueError:
             if needs_json:
                 raise PageFailed(
@@ -275,9 +285,14 @@ def _decoded(response: requests.Response, number: int, needs_json: bool) -> Any:
     return response.content
 
 
-def _load_json(body: bytes) -> Any:
+def _load_json(response: requests.Response) -> Any:
+    body = response.content
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         # NaN, lone surrogates, numbers beyond a double: not valid, yet APIs send them.
-        return json.loads(body)
+        try:
+            return json.loads(body)
+        except UnicodeDecodeError:
+            # Nor is a character set of its own, which some declare.
+            return json.loads(body.decode(response.encoding or "utf-8"))

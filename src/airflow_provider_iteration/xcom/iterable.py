@@ -119,6 +119,9 @@ class XComIterable(Sequence[Any]):
         items = sum(extent.items * extent.chunks for extent in self.extents)
         return f"XComIterable({items} items of {self.place.dag_id}.{self.place.task_id}, not read)"
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> XComIterable:
+        return self.deserialize(self.serialize(), self.__version__)
+
     def serialize(self) -> dict[str, Any]:
         """Return the reference as plain JSON, for Airflow's serialisation."""
         return {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,13 +121,29 @@ async def test_pagination_function_says_what_comes_next(
         pages = await stream(
             monkeypatch,
             api,
-            method="GET",
+            method=method,
             data={"size": 1},
             pagination_function=f"{SHOP}.next_page",
             response_filter=f"{SHOP}.ids",
         )
     assert pages == [[0], [1], [2]]
-    assert {request.query.count("size=1") for request in api.requests} == {1}
+    sent = [request.query + request.body.decode() for request in api.requests]
+    assert {text.count("size=1") for text in sent} == {1}
+
+
+def test_pagination_function_merges_deeply(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """What it returns is merged at every depth, as by the stock operator."""
+    answers = iter([{"extra_options": {"json": {"variables": {"after": "after-1"}}}}, None])
+    with PagedApi(ApiSettings(pages=3, items=1)) as api:
+        execute(
+            monkeypatch,
+            api,
+            method="POST",
+            items_path="items",
+            extra_options={"json": {"query": "q", "variables": {"n": 1}}},
+            pagination_function=lambda response: next(answers),
+        )
+    assert json.loads(api.requests[1].body) == {"query": "q", "variables": {"n": 1, "after": "after-1"}}
 
 
 def test_pagination_function_on_a_worker(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:

@@ -39,6 +39,13 @@ async def test_what_is_tried_again_is_for_the_user_to_say(
     assert api.asked() == [0, 1, 1, 1]
 
 
+async def test_answer_that_is_not_ready_yet(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """A 202 is waited for, if that is asked for."""
+    with PagedApi(ApiSettings(pages=2, fail={1: [202, 202]})) as api:
+        items = await stream(monkeypatch, api, page_retries={"on": [202], "delay": 0})
+    assert (len(items), api.asked()) == (20, [0, 1, 1, 1])
+
+
 async def test_what_is_not_named_is_final(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
     """With connections alone tried again, a 500 is final."""
     with PagedApi(ApiSettings(pages=2, fail={1: [500]})) as api:

@@ -94,6 +94,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lower case": {"method": "get"},
     "cookies": {"request_kwargs": {"cookies": {"flavour": "oat"}}},
     "auth of the request": {"request_kwargs": {"auth": HTTPBasicAuth("other", "one")}},
+    "auth of the request as a pair": {"request_kwargs": {"auth": ("other", "one")}},
+    "parameters as pairs": {"method": "POST", "request_kwargs": {"params": [("id", 1), ("id", 2)]}},
+    "get with text in its own order": {"data": "q=a%20b&x=1,2&flag&q=c"},
     "timeout": {"extra_options": {"timeout": 10}},
     "two timeouts": {"extra_options": {"timeout": (5, 10)}},
     "timeout of the connection": {"connection": {"extra": {"timeout": 10, "X-A": "1"}}},
@@ -287,6 +290,17 @@ async def test_bundle_of_the_environment_vouches(
     assert len(await pages(monkeypatch, secure_api)) == 10
 
 
+async def test_connection_is_kept_from_page_to_page(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, authority: TestAuthority
+) -> None:
+    """All pages go over one connection, TLS with a bundle of the user's included."""
+    with PagedApi(ApiSettings(pages=5), tls=authority.server()) as api:
+        options = {"verify": str(authority.bundle)}
+        await pages(monkeypatch, api, paginator=Cursor("meta.next", "after"), extra_options=options)
+    assert len(api.requests) == 5
+    assert len({request.client for request in api.requests}) == 1
+
+
 async def test_client_certificate_is_shown(
     monkeypatch: pytest.MonkeyPatch, xcoms: XComs, authority: TestAuthority
 ) -> None:
@@ -295,6 +309,18 @@ async def test_client_certificate_is_shown(
     options = {"verify": str(authority.bundle), "cert": str(certificate)}
     with PagedApi(ApiSettings(pages=1), tls=authority.server(wants_client=True)) as api:
         items = await pages(monkeypatch, api, extra_options=options)
+    assert len(items) == 10
+
+
+async def test_redirect_from_http_to_https_is_verified_as_asked(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, authority: TestAuthority, secure_api: PagedApi
+) -> None:
+    """A redirect to HTTPS is under the same ``verify``."""
+    host = secure_api.url.removeprefix("https://")
+    with PagedApi(ApiSettings(redirect={0: f"{secure_api.url}/single?page=1"})) as api:
+        items = await pages(
+            monkeypatch, api, extra_options={"verify": str(authority.bundle)}, allowed_hosts=[host]
+        )
     assert len(items) == 10
 
 

@@ -179,6 +179,10 @@ def test_import_path_starts_in_the_triggerer(name: str) -> None:
             "pagination_function: give either it or paginator",
         ),
         ({"rate_limit": "20"}, ValueError, 'rate_limit: expected a text such as "20/s"'),
+        ({"rate_limit": "20", "deferrable": False}, ValueError, "rate_limit: expected a text"),
+        ({"rate_limit": "20", "start_from_trigger": False}, ValueError, "rate_limit: expected a text"),
+        ({"allowed_hosts": "files.example"}, TypeError, "allowed_hosts"),
+        ({"allowed_hosts": ["https://files.example/"]}, ValueError, "allowed_hosts"),
         ({"rate_limit": 20}, TypeError, "rate_limit: expected a text"),
         ({"page_retries": -1}, ValueError, "page_retries.attempts: expected 0 or more, got -1"),
         ({"page_retries": "3"}, TypeError, "page_retries: expected a whole number"),
@@ -197,6 +201,15 @@ def test_wrong_argument_is_refused_at_parse_time(
     """What cannot work is an error of the Dag, and the argument is named."""
     with pytest.raises(error, match=message):
         make(None, **arguments)
+
+
+def test_credentials_of_a_dag_file_make_the_worker_page() -> None:
+    """A class that a triggerer cannot import stays on the worker."""
+
+    class OfADagFile:
+        pass
+
+    assert "auth_type is a callable" in why_not(make(None, auth_type=OfADagFile))
 
 
 def test_unknown_paginator_is_refused_at_parse_time() -> None:

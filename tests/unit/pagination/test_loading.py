@@ -105,7 +105,7 @@ def test_load_a_dict_with_a_condition_in_it() -> None:
         (
             {"type": "next_link", "pth": "a"},
             "paginator 'next_link': unknown field 'pth' (did you mean 'path'?); "
-            "the fields are optional, path, stop",
+            "the fields are keep_params, optional, path, stop",
         ),
         (
             {"type": "cursor", "path": "a", "param": "b", 3: 4},
@@ -201,7 +201,7 @@ def test_own_class_in_a_function_is_refused() -> None:
     class Local(Mine, frozen=True, tag="local"):
         pass
 
-    with pytest.raises(TypeError, match=r"Local cannot be imported.*defined in a function"):
+    with pytest.raises(TypeError, match=r"Local cannot be imported.*defined in a function or a Dag file"):
         dump_paginator(Local())
 
 

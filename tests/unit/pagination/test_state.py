@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from airflow_provider_iteration.exceptions import CursorCycleError, PathError
+from airflow_provider_iteration.exceptions import CursorCycleError, PaginationError, PathError
 from airflow_provider_iteration.pagination import (
     Cursor,
     EmptyPage,
     HasMore,
     MaxPages,
     NextLink,
+    Offset,
+    PageNumber,
     PageRequest,
     PageState,
     PageView,
+    Paginator,
     Progress,
     SinglePage,
     TotalReached,
@@ -141,3 +145,64 @@ def test_repr_is_redacted() -> None:
     state = PageState(Cursor("t", "after"), PageRequest(url=f"{ENDPOINT}?after=s3cret"), Progress(3, 9))
     assert "s3cret" not in repr(state)
     assert "Progress(pages=3, items=9)" in repr(state)
+
+
+def same_page(items: int = 2) -> PageView:
+    return PageView("https://api.example/orders", {}, {}, items, content=b"the same")
+
+
+@pytest.mark.parametrize("paginator", [PageNumber(), Offset()])
+def test_api_that_takes_no_notice_of_a_counted_parameter(paginator: Paginator) -> None:
+    """The same page again and again is no walk, and would never end."""
+    state = PageState(paginator)
+    state.advance(same_page())
+    with pytest.raises(PaginationError, match="page 2 is the same as page 1: does the API know"):
+        state.advance(same_page())
+
+
+def test_equal_pages_are_right_where_there_is_another_end() -> None:
+    """With a stop condition the walk ends anyway."""
+    state = PageState(PageNumber(stop=MaxPages(3)))
+    for _ in range(3):
+        state.advance(same_page())
+    assert state.request is None
+
+
+@pytest.mark.parametrize(
+    ("paginator", "body", "doubt"),
+    [
+        (NextLink("nxt"), {"next": "x", "items": []}, "nothing at 'nxt'.*'next', 'items'"),
+        (
+            Cursor("meta.nxt", "after"),
+            {"meta": {"next": "x"}},
+            "nothing at 'meta.nxt'.*'meta' has the keys 'next'",
+        ),
+        (PageNumber(stop=HasMore("more")), {"has_more": True}, "nothing at 'more'.*'has_more'"),
+        (PageNumber(stop=HasMore("more") | MaxPages(9)), {"a": 1}, "nothing at 'more'"),
+    ],
+)
+def test_walk_that_ends_where_nothing_is_found_is_doubted(
+    paginator: Paginator, body: Any, doubt: str
+) -> None:
+    """A misspelt path must not pass silently for the last page."""
+    state = PageState(paginator)
+    page = PageView("https://api.example/orders", body, {}, 2)
+    state.advance(page)
+    assert re.search(doubt, state.doubt(page) or "")
+
+
+@pytest.mark.parametrize("body", [{"next": None}, {"next": ""}, {"next": False}])
+def test_walk_that_ends_because_the_api_says_so_is_not_doubted(body: Any) -> None:
+    """Null is an answer."""
+    state = PageState(NextLink("next"))
+    page = PageView("https://api.example/orders", body, {}, 2)
+    state.advance(page)
+    assert state.doubt(page) is None
+
+
+def test_link_is_followed_as_it_is() -> None:
+    """With keep_params=False no parameter of the operator goes with a link."""
+    state = PageState(NextLink(keep_params=False))
+    request = state.advance(PageView("https://api.example/orders?a=1", {"next": "?b=2"}, {}, 2))
+    assert request is not None
+    assert request.address("https://api.example/orders", {"a": 1}) == ("https://api.example/orders?b=2", {})

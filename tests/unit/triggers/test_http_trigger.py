@@ -15,9 +15,10 @@ from airflow_provider_iteration.exceptions import (
     ForeignHostError,
     LimitExceeded,
     PageFailed,
+    PaginationError,
     PathError,
 )
-from airflow_provider_iteration.pagination import Cursor, LinkHeader, NextLink
+from airflow_provider_iteration.pagination import Cursor, LinkHeader, MaxPages, NextLink, Offset, PageNumber
 from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
 from harness.api import ApiSettings, PagedApi
 from tests.support.triggers import give_task
@@ -244,3 +245,89 @@ async def test_no_secret_in_any_log_line(
             headers={"X-Key": "k3y"},
         )
     assert not any(secret in caplog.text for secret in ("t0ken", "k3y", "item 1", "s3cret"))
+
+
+async def test_misspelt_path_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A walk that ends with page 1 because there is nothing at its path says so."""
+    await stream(monkeypatch, ApiSettings(pages=3), paginator=Cursor("meta.nxt", "after"))
+    assert "page 1 has nothing at 'meta.nxt'" in capsys.readouterr().out
+
+
+async def test_api_that_clamps_to_its_last_page(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """An API that answers its last page for ever is noticed; its pages are kept once."""
+    with pytest.raises(PaginationError, match="page 4 is the same as page 3") as caught:
+        await stream(monkeypatch, ApiSettings(pages=3, endless=True), endpoint="page", paginator=PageNumber())
+    assert caught.value.__notes__ == ["committed before that: 4 pages, 40 items"]
+
+
+async def test_cookies_are_sent_as_they_came(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """A session in base64 is not put in quotes."""
+    _, api = await stream(monkeypatch, ApiSettings(pages=2, headers=[("Set-Cookie", "s=abc/d@e==; Path=/")]))
+    assert api.requests[1].headers["Cookie"] == "s=abc/d@e=="
+
+
+@pytest.mark.parametrize("value", ["s3cr3t\n", " s3cr3t", 12345])
+async def test_header_that_cannot_be_sent_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, value: Any
+) -> None:
+    """A wrong header is named, its value is not."""
+    with pytest.raises(PaginationError, match=r"headers\['X-Key'\]") as caught:
+        await stream(monkeypatch, ApiSettings(), headers={"X-Key": value})
+    assert "s3cr3t" not in str(caught.value)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize("items_path", ["items", None])
+async def test_json_in_a_character_set_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, xcoms: XComs, items_path: str | None
+) -> None:
+    """A declared character set counts for JSON too."""
+    settings = ApiSettings(
+        bodies={0: '{"items": ["Grün"]}'.encode("latin-1")},
+        content_type="application/json",
+        charset="latin-1",
+    )
+    (item,), _ = await stream(monkeypatch, settings, endpoint="single", paginator=None, items_path=items_path)
+    assert item == ("Grün" if items_path else {"items": ["Grün"]})
+
+
+async def test_empty_answer_beyond_the_last_page(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """An API that answers 204 beyond its last page has come to its end."""
+    items, _ = await stream(
+        monkeypatch,
+        ApiSettings(pages=3, bodies={2: b""}),
+        endpoint="page",
+        paginator=PageNumber(),
+    )
+    assert len(items) == 20
+
+
+async def test_long_link_header(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """Cursors in links can be long."""
+    items, _ = await stream(
+        monkeypatch,
+        ApiSettings(headers=[("Link", f'</single?page=1>; title="{"x" * 9000}"; rel="next"')]),
+        endpoint="single",
+        paginator=LinkHeader(stop=MaxPages(2)),
+    )
+    assert len(items) == 20
+
+
+async def test_redirect_to_what_is_no_url(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """A redirect that leads nowhere is an error of this package."""
+    with pytest.raises(ForeignHostError, match="a redirect from 127.0.0.1 leads to what is no URL"):
+        await stream(monkeypatch, ApiSettings(redirect={0: "http://[bad/"}), page_retries=0)
+
+
+async def test_nested_field_in_a_form_is_refused(monkeypatch: pytest.MonkeyPatch, xcoms: XComs) -> None:
+    """A form has no place for a nested field, and would be sent unchanged for ever."""
+    with pytest.raises(PaginationError, match="nested field into the body, and data is sent as a form"):
+        await stream(
+            monkeypatch,
+            ApiSettings(),
+            method="POST",
+            data={"size": 1},
+            paginator=Offset(param="page.offset", location="body"),
+        )
