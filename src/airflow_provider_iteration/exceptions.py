@@ -146,6 +146,125 @@ class CorruptChunk(StreamError):
     """A row of a stream is there but does not belong where it is."""
 
 
+class ItemLimitExceeded(LimitExceeded):
+    """
+    The input of an iteration has more items than ``max_items`` allows; none beyond that was run.
+
+    :param allowed: the value of ``max_items``.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__("max_items", allowed)
+        self.args = (allowed,)
+
+    def __str__(self) -> str:
+        return f"the input has more items than max_items={self.allowed} allows"
+
+
+class ItemTimeout(IterationError, TimeoutError):
+    """
+    An attempt at an item took too long.
+
+    :param seconds: what it was given.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"the item took longer than item_timeout={self.seconds:g} s"
+
+
+class ItemCancelled(IterationError):
+    """An item's own code cancelled it."""
+
+    def __str__(self) -> str:
+        return "the item was cancelled by its own code"
+
+
+class TooManyStuck(IterationError):
+    """
+    So many items went beyond their timeout and do not end that no more are begun.
+
+    :param allowed: how many may be stuck at a time: the ``task_concurrency``.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__(allowed)
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return (
+            f"more than {self.allowed} items went beyond item_timeout and still run, because a thread cannot "
+            "be interrupted, nor a coroutine that ignores its cancellation: the run was stopped. Give what "
+            "they wait for a timeout of its own"
+        )
+
+
+class ItemsFailed(IterationError):
+    """
+    Items of an iteration failed, more than one of them.
+
+    :param failed: how many.
+    :param done: how many items have run, these counted.
+    :param kinds: name of an exception class → how many items failed with it.
+    :param indexes: places of the failed items in the input, as a short text.
+    :param tracebacks: the first tracebacks, as text.
+    """
+
+    def __init__(
+        self, failed: int, done: int, kinds: dict[str, int], indexes: str, tracebacks: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(failed, done, kinds, indexes, tracebacks)
+        self.failed = failed
+        self.done = done
+        self.kinds = kinds
+        self.indexes = indexes
+        self.tracebacks = tracebacks
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items())
+        headline = f"{self.failed} of {self.done} items failed ({kinds}), at index {self.indexes}"
+        return "\n\n".join((headline, *self.tracebacks))
+
+
+class IterationStopped(IterationError):
+    """
+    An iteration was asked to stop before its end.
+
+    :param done: how many items have run.
+    :param unfinished: how many were taken from the input and did not finish.
+    """
+
+    def __init__(self, done: int, unfinished: int) -> None:
+        super().__init__(done, unfinished)
+        self.done = done
+        self.unfinished = unfinished
+
+    def __str__(self) -> str:
+        return f"the iteration was stopped: {self.done} items are done, {self.unfinished} were cut off"
+
+
+class ResourceFailed(IterationError):
+    """
+    A resource of an iteration failed; the cause tells why.
+
+    :param name: its name.
+    :param action: ``"entered"`` or ``"left"``.
+    :param kind: name of the class of what it raised.
+    """
+
+    def __init__(self, name: str, action: str, kind: str) -> None:
+        super().__init__(name, action, kind)
+        self.name = name
+        self.action = action
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return f"resource {self.name!r} could not be {self.action}: {self.kind}"
+
+
 def _excerpt(text: str) -> str:
     # Cut before collapsing the whitespace too: an error page can be megabytes long.
     line = " ".join(text[: 4 * BODY_EXCERPT].split())

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the results of an iteration to a stream: in input order, many to a row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from airflow_provider_iteration.iteration.outcomes import Outcome
+from airflow_provider_iteration.streams.events import Page, StreamEvent
+from airflow_provider_iteration.streams.head import Head
+from airflow_provider_iteration.streams.writer import StreamWriter
+
+BATCH_RESULTS = 256
+
+
+class InputOrder:
+    """
+    Puts outcomes that come in any order back into the order of the input.
+
+    It holds those that came before their turn: while one item takes long, all that end in the meantime.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._early: dict[int, Outcome] = {}
+
+    @property
+    def held(self) -> int:
+        """How many wait for their turn."""
+        return len(self._early)
+
+    def add(self, outcome: Outcome) -> list[Outcome]:
+        """
+        Take an outcome and return those whose turn has come.
+
+        :param outcome: the outcome of an index that was not added before.
+        """
+        if outcome.index != self._next:
+            self._early[outcome.index] = outcome
+            return []
+        ready = [outcome]
+        self._next += 1
+        while (following := self._early.pop(self._next, None)) is not None:
+            ready.append(following)
+            self._next += 1
+        return ready
+
+
+class ResultWriter:
+    """
+    The sink of an iteration whose results become a stream. Skipped and failed items have no place in it.
+
+    :param writer: an open writer of the stream.
+    :param run: id of the run.
+    """
+
+    def __init__(self, writer: StreamWriter, run: str) -> None:
+        self._writer = writer
+        self._run = run
+        self._order = InputOrder()
+        self._ready: list[Any] = []
+        self._pages = 0
+
+    def __call__(self, outcome: Outcome) -> Awaitable[None] | None:
+        """Take an outcome; what is returned is to be awaited before the next one."""
+        for next_one in self._order.add(outcome):
+            if next_one.status == "success":
+                self._ready.append(next_one.result)
+        return self.flush() if len(self._ready) >= BATCH_RESULTS else None
+
+    async def flush(self) -> None:
+        """Hand over the results that are in their places."""
+        results, self._ready = self._ready, []
+        if results:
+            event = StreamEvent(self._run, self._pages, Page(results, many=True), False)
+            self._pages += 1
+            await self._writer.write(event)
+            await self._writer.ready()
+
+    async def close(self) -> Head:
+        """Write the rest, end the stream, and return its head."""
+        await self.flush()
+        return await self._writer.close()
