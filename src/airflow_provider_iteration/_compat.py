@@ -9,10 +9,23 @@ where Airflow is loaded anyway: importing it is not cheap.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+# The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
+from airflow.sdk.bases.decorator import _TaskDecorator as TaskDecorator
+from airflow.sdk.bases.decorator import get_unique_task_id as get_unique_task_id
 
 # The metaclass of operators; public in name, undocumented. There since 3.0 (airflow.sdk.bases.operator).
 from airflow.sdk.bases.operator import BaseOperatorMeta
+
+# What is resolved when a task runs. Since 3.0 (airflow.sdk.definitions._internal.mixins).
+from airflow.sdk.definitions._internal.mixins import ResolveMixin
+
+# What ``Operator.partial()`` returns. Since 3.0 (airflow.sdk.definitions.mappedoperator).
+from airflow.sdk.definitions.mappedoperator import OperatorPartial
+from airflow.sdk.definitions.mappedoperator import validate_mapping_kwargs as validate_mapping_kwargs
 
 # Since 3.2 (airflow.sdk.module_loading), which does not say that it exports it.
 from airflow.sdk.module_loading import import_string as import_string  # type: ignore[attr-defined]
@@ -28,19 +41,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseOperatorMeta",
+    "OperatorPartial",
+    "ResolveMixin",
+    "TaskDecorator",
     "allow_class",
+    "allowed_to_execute",
     "config_float",
+    "context_keys",
+    "current_context",
     "delete_xcom",
     "determine_kwargs",
+    "get_unique_task_id",
     "has_mapped_dependants",
     "has_task_listeners",
     "has_triggerer_queues",
     "import_string",
     "in_mapped_task_group",
     "is_mapped_instance",
+    "is_mapped_output",
     "is_resolvable",
     "jinja_filter_names",
+    "lend_dag",
     "read_xcom",
+    "render_fields",
     "srv_base_url",
     "write_xcom",
 ]
@@ -104,9 +127,6 @@ def has_triggerer_queues() -> bool:
 
 def is_resolvable(value: Any) -> bool:
     """Tell whether a value is resolved when the task runs: a task's output, a task group's argument."""
-    # Since 3.0 (airflow.sdk.definitions._internal.mixins).
-    from airflow.sdk.definitions._internal.mixins import ResolveMixin
-
     return isinstance(value, ResolveMixin)
 
 
@@ -145,3 +165,54 @@ async def srv_base_url(hook: HttpAsyncHook) -> str | None:
         return None
     urls: list[str] = await hook._get_srv_base_urls_async()
     return urls[0]
+
+
+def context_keys() -> frozenset[str]:
+    """Return the names that a task's context can have."""
+    # Since 3.0 (airflow.sdk.definitions.context).
+    from airflow.sdk.definitions.context import KNOWN_CONTEXT_KEYS
+
+    return frozenset(KNOWN_CONTEXT_KEYS)
+
+
+def is_mapped_output(value: Any) -> bool:
+    """Tell whether a value is the lazy sequence of a mapped task's outputs."""
+    # Since 3.0 (airflow.sdk.execution_time.lazy_sequence).
+    from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
+
+    return isinstance(value, LazyXComSequence)
+
+
+@contextmanager
+def current_context(context: Any) -> Iterator[None]:
+    """Make a context the one that ``get_current_context()`` gives, for the whole process."""
+    # Since 3.0 (airflow.sdk.execution_time.context).
+    from airflow.sdk.execution_time.context import set_current_context
+
+    with set_current_context(context):
+        yield
+
+
+def lend_dag(operator: BaseOperator, owner: BaseOperator) -> None:
+    """Let an operator that was made while a task runs see that task's Dag, without being in it."""
+    # The attribute behind the property; since 3.0.
+    object.__setattr__(operator, "_dag", owner.dag)
+
+
+def render_fields(operator: BaseOperator, names: Iterable[str], context: Any, environment: Any) -> None:
+    """Render some of an operator's template fields."""
+    # Since 3.0 (airflow.sdk.definitions._internal.templater).
+    operator._do_render_template_fields(operator, names, context, environment, set())
+
+
+@contextmanager
+def allowed_to_execute(operator: BaseOperator) -> Iterator[None]:
+    """Let an operator be executed here, in the running thread's context, as the task runner does."""
+    # Since 3.0 (airflow.sdk.bases.operator).
+    from airflow.sdk.bases.operator import ExecutorSafeguard
+
+    token = ExecutorSafeguard.tracker.set(operator)
+    try:
+        yield
+    finally:
+        ExecutorSafeguard.tracker.reset(token)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``@task.iterate``: a function over many items in one task instance."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+import attrs
+from airflow.providers.standard.decorators.python import _PythonDecoratedOperator as PythonDecoratedOperator
+from airflow.sdk import BaseOperator, XComArg
+
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.functions import check_arguments
+from airflow_provider_iteration.iteration.input_field import IterateInput
+from airflow_provider_iteration.iteration.inputs import elements_of
+from airflow_provider_iteration.iteration.operators import OF_THE_TASK, check_operator
+from airflow_provider_iteration.iteration.options import IterateOptions, check_names
+from airflow_provider_iteration.iteration.resources import check_factories
+from airflow_provider_iteration.operators.iterable import FunctionSpec, IterableOperator, OperatorSpec
+
+__all__ = ["IterateTask", "iterate"]
+
+_RESOURCES = "resources"
+_TASK_ARGUMENTS = frozenset(inspect.signature(BaseOperator.__init__).parameters) - {"self", "kwargs"}
+
+
+@attrs.define(slots=False)
+class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
+    """
+    What ``@task.iterate`` makes of a function. Called plainly it is an ordinary task.
+
+    ``partial`` and ``override`` are those of ``@task``; ``override`` also takes the options of
+    :func:`iterate`.
+    """
+
+    options: dict[str, Any] = attrs.field(factory=dict)
+
+    def iterate(self, **inputs: Any) -> XComArg:
+        """
+        Run the function over the cross product of inputs, the last one fastest, as ``.expand()`` does.
+
+        :param inputs: parameter → list, mapping (as pairs), another task's output, or one value.
+        :raises TypeError: for a parameter that the function does not have, an input that cannot be
+            iterated over, or no input at all.
+        """
+        if not inputs:
+            raise TypeError("iterate(): no arguments to iterate over")
+        for name, value in inputs.items():
+            if not _compat.is_resolvable(value):
+                elements_of(name, value)
+        self._refuse_names("iterate", inputs)
+        check_arguments(self.function, [*self._constants(), *self._resources(), *inputs], complete=True)
+        return self._make(IterateInput(inputs))
+
+    def iterate_kwargs(self, kwargs: Any) -> XComArg:
+        """
+        Run the function over an input whose items are mappings of arguments, as ``.expand_kwargs()`` does.
+
+        :param kwargs: a list of mappings, or another task's output.
+        :raises TypeError: if it is anything else.
+        """
+        _check_mappings(kwargs)
+        check_arguments(self.function, [*self._constants(), *self._resources()], complete=False)
+        return self._make(IterateInput(kwargs, whole=True))
+
+    def partial(self, **kwargs: Any) -> IterateTask:
+        made = super().partial(**kwargs)
+        assert isinstance(made, IterateTask)
+        return made
+
+    def override(self, **kwargs: Any) -> IterateTask:
+        options, others = _split(kwargs)
+        made = super().override(**others)
+        assert isinstance(made, IterateTask)
+        made.options = {**self.options, **options}
+        return made
+
+    def _constants(self) -> dict[str, Any]:
+        constants: dict[str, Any] = self.kwargs.get("op_kwargs", {})
+        return constants
+
+    def _resources(self) -> dict[str, Any]:
+        resources: dict[str, Any] = self.options.get(_RESOURCES) or {}
+        return resources
+
+    def _refuse_names(self, method: str, inputs: Mapping[str, Any]) -> None:
+        if reserved := sorted(_compat.context_keys() & set(inputs)):
+            raise ValueError(f"{method}(): {reserved[0]!r} is a name of the task's context")
+        for known, what in ((self._constants(), "partial()"), (self._resources(), "resources")):
+            if both := sorted(set(known) & set(inputs)):
+                raise TypeError(f"{method}(): {both[0]!r} is given in {what} already")
+
+    def _make(self, input: IterateInput) -> XComArg:
+        kwargs = {name: value for name, value in self.kwargs.items() if name != "op_kwargs"}
+        task_id = _compat.get_unique_task_id(
+            kwargs.pop("task_id"), kwargs.get("dag"), kwargs.get("task_group")
+        )
+        operator = IterableOperator(
+            task_id=task_id,
+            work=FunctionSpec(self.function),
+            input=input,
+            constants=self._constants(),
+            options=IterateOptions.parse(**{k: v for k, v in self.options.items() if k != _RESOURCES}),
+            item_resources=self._resources(),
+            **kwargs,
+        )
+        operator.is_setup = self.is_setup
+        operator.is_teardown = self.is_teardown
+        if self.function.__doc__ and not operator.doc_md:
+            operator.doc_md = self.function.__doc__
+        return XComArg(operator)
+
+
+class IteratePartial:
+    """
+    What :func:`iterate` makes of ``Operator.partial(...)``.
+
+    :param partial: the operator's class and the arguments that are the same for all items.
+    :param options: options of the iteration, and ``resources``.
+    """
+
+    def __init__(self, partial: _compat.OperatorPartial, options: Mapping[str, Any]) -> None:
+        check_operator(partial.operator_class, partial.kwargs)
+        self._partial = partial
+        self._options = dict(options)
+
+    def iterate(self, **inputs: Any) -> IterableOperator:
+        """
+        Run the operator over the cross product of inputs, the last one fastest, as ``.expand()`` does.
+
+        :param inputs: argument of the operator → list, mapping, another task's output, or one value.
+        :raises TypeError: for an argument that the operator does not have, or an input that cannot be
+            iterated over.
+        """
+        if not inputs:
+            raise TypeError("iterate(): no arguments to iterate over")
+        for name, value in inputs.items():
+            if not _compat.is_resolvable(value):
+                elements_of(name, value)
+        _compat.validate_mapping_kwargs(self._partial.operator_class, "partial", inputs)
+        if both := sorted(set(self._partial.kwargs) & set(inputs)):
+            raise TypeError(f"iterate(): {both[0]!r} is given in partial() already")
+        return self._make(IterateInput(inputs))
+
+    def iterate_kwargs(self, kwargs: Any) -> IterableOperator:
+        """
+        Run the operator over an input whose items are mappings of arguments.
+
+        :param kwargs: a list of mappings, or another task's output.
+        """
+        _check_mappings(kwargs)
+        return self._make(IterateInput(kwargs, whole=True))
+
+    def _make(self, input: IterateInput) -> IterableOperator:
+        given = dict(self._partial.kwargs)
+        of_the_task = {
+            name: given.pop(name) for name in list(given) if name in _TASK_ARGUMENTS or name in OF_THE_TASK
+        }
+        constants = {name: value for name, value in given.items() if _compat.is_resolvable(value)}
+        own = {name: value for name, value in given.items() if name not in constants}
+        of_the_task["task_id"] = of_the_task["task_id"].rpartition(".")[2]
+        kind = self._partial.operator_class
+        return IterableOperator(
+            work=OperatorSpec(kind, own),
+            input=input,
+            constants=constants,
+            options=IterateOptions.parse(**{k: v for k, v in self._options.items() if k != _RESOURCES}),
+            item_resources=self._options.get(_RESOURCES) or {},
+            operator_label=getattr(kind, "custom_operator_name", kind.__name__),
+            params=self._partial.params or None,
+            **{name: value for name, value in of_the_task.items() if name != "params"},
+        )
+
+
+@overload
+def iterate(function: _compat.OperatorPartial, /, **options: Any) -> IteratePartial: ...
+
+
+@overload
+def iterate(function: Callable[..., Any], /) -> IterateTask: ...
+
+
+@overload
+def iterate(**options: Any) -> Callable[[Callable[..., Any]], IterateTask]: ...
+
+
+def iterate(function: Any = None, /, **options: Any) -> Any:
+    """
+    Make a task that runs a function over many items in one task instance.
+
+    ::
+
+        @iterate(task_concurrency=16, item_retries=3, rate_limit="20/s", resources={"session": open_session})
+        async def enrich(order: dict, session) -> dict: ...
+
+        enrich.iterate(order=orders.output)
+
+    Options are those of :class:`~airflow_provider_iteration.iteration.IterateOptions`, ``resources``, and
+    the arguments of ``@task``.
+
+    :param function: a function or a coroutine function.
+    :raises TypeError: for an unknown option, or one of a wrong type.
+    :raises ValueError: for an option with a wrong value.
+    """
+    own, others = _split(options)
+    if isinstance(function, _compat.OperatorPartial):
+        # Airflow warns of a partial that was never expanded.
+        function._expand_called = True
+        check_names(others, own)
+    IterateOptions.parse(**{name: value for name, value in own.items() if name != _RESOURCES})
+    check_factories(own.get(_RESOURCES) or {})
+    if isinstance(function, _compat.OperatorPartial):
+        return IteratePartial(function, own)
+
+    def decorate(function: Callable[..., Any]) -> IterateTask:
+        return IterateTask(
+            function=function,
+            operator_class=PythonDecoratedOperator,
+            multiple_outputs=False,
+            kwargs=dict(others),
+            decorator_name="@task.iterate",
+            options=own,
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def _split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part the options of the iteration from the arguments of the task."""
+    names = {*IterateOptions.known(), _RESOURCES}
+    own = {name: value for name, value in arguments.items() if name in names}
+    return own, {name: value for name, value in arguments.items() if name not in names}
+
+
+def _check_mappings(kwargs: Any) -> None:
+    if _compat.is_resolvable(kwargs):
+        return
+    if not isinstance(kwargs, (list, tuple)):
+        raise TypeError(
+            f"iterate_kwargs(): expected a list of mappings or a task's output, got {type(kwargs).__name__}"
+        )
+    for index, item in enumerate(kwargs):
+        if not _compat.is_resolvable(item) and not isinstance(item, Mapping):
+            raise TypeError(f"iterate_kwargs(): item {index} is {type(item).__name__}, not a mapping")

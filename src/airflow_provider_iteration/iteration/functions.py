@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decorated function as what an iteration calls for each item."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.attempts import Item
+from airflow_provider_iteration.iteration.item_context import item_context, set_current
+from airflow_provider_iteration.iteration.runner import is_coroutine_function
+from airflow_provider_iteration.streams.codec import encode_items
+
+_KEYWORDS = inspect.Parameter.VAR_KEYWORD
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def check_arguments(function: Callable[..., Any], given: Iterable[str], *, complete: bool) -> None:
+    """
+    Refuse arguments that a function does not have, before any item runs.
+
+    :param function: the decorated function.
+    :param given: names of all arguments that items will have.
+    :param complete: whether no item has others.
+    :raises TypeError: for a name that the function does not have, or one that is missing.
+    """
+    parameters = inspect.signature(function).parameters
+    given = set(given)
+    takes_any = any(parameter.kind is _KEYWORDS for parameter in parameters.values())
+    if not takes_any and (unknown := sorted(given - set(parameters))):
+        raise TypeError(f"{function.__name__}() has no parameter {unknown[0]!r}")
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is inspect.Parameter.empty
+        and parameter.kind in _NAMED
+        and name not in given
+        and name not in _compat.context_keys()
+    ]
+    if complete and missing:
+        raise TypeError(f"{function.__name__}() has no value for its parameter {missing[0]!r}")
+
+
+class FunctionWork:
+    """
+    Calls a function with an item's arguments, in the item's context.
+
+    The function is bound once: what is the same for all items is found out beforehand.
+
+    :param function: a function or a coroutine function.
+    :param constants: arguments that are the same for all items.
+    :param context: context of the task.
+    :param keep_results: whether results must be such that they can be stored.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        constants: Mapping[str, Any],
+        context: Mapping[str, Any],
+        *,
+        keep_results: bool,
+    ) -> None:
+        self.is_async = is_coroutine_function(function)
+        self._function = function
+        self._constants = dict(constants)
+        self._context = context
+        self._keep_results = keep_results
+        parameters = inspect.signature(function).parameters
+        self._wants_all = any(parameter.kind is _KEYWORDS for parameter in parameters.values())
+        self._wanted = [name for name in parameters if name in context and name not in constants]
+        self._parameters = frozenset(parameters)
+
+    def __call__(self, item: Item) -> Any:
+        """Call the function for an item; for a coroutine function this returns a coroutine."""
+        if self.is_async:
+            return self._call_async(item)
+        return self._kept(self._function(**self._arguments(item)))
+
+    async def _call_async(self, item: Item) -> Any:
+        return self._kept(await self._function(**self._arguments(item)))
+
+    def _arguments(self, item: Item) -> dict[str, Any]:
+        context = item_context(self._context, item.index)
+        set_current(context)
+        arguments: dict[str, Any] = dict(context) if self._wants_all else {}
+        for name in self._wanted:
+            arguments[name] = context[name]
+        arguments.update(self._constants)
+        for name, resource in item.resources.items():
+            if name in self._parameters:
+                arguments[name] = resource
+        arguments.update(item.value)
+        return arguments
+
+    def _kept(self, result: Any) -> Any:
+        return checked_result(result) if self._keep_results else result
+
+
+def checked_result(result: Any) -> Any:
+    """
+    Return a result that can be stored.
+
+    :param result: what an item returned.
+    :raises TypeError: if it is of a type that a stream does not hold; the item then fails.
+    """
+    try:
+        encode_items([result])
+    except TypeError as error:
+        raise TypeError(f"the result cannot be stored: {error}") from None
+    return result

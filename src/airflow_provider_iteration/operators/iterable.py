@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operator that works through many items in one task instance."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import attrs
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
+
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.functions import FunctionWork
+from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput
+from airflow_provider_iteration.iteration.item_context import RoutedContext, set_current
+from airflow_provider_iteration.iteration.operators import OperatorWork
+from airflow_provider_iteration.iteration.options import IterateOptions
+from airflow_provider_iteration.iteration.outcomes import Outcome
+from airflow_provider_iteration.iteration.progress import Progress
+from airflow_provider_iteration.iteration.resources import ResourceFactory
+from airflow_provider_iteration.iteration.results import ResultWriter
+from airflow_provider_iteration.iteration.retries import by_type
+from airflow_provider_iteration.iteration.runner import Iteration, Summary
+from airflow_provider_iteration.streams.head import Head
+from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.pacing import Pace
+from airflow_provider_iteration.streams.writer import StreamWriter
+from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
+from airflow_provider_iteration.xcom.iterable import XComIterable
+
+STOP_GRACE = 4.0
+"""Seconds that items have to end: the supervisor kills five seconds after it has asked to end."""
+SKIPPED_WITH_ITEMS = frozenset({"all_success", "none_skipped", "all_done_min_one_success"})
+
+
+@attrs.frozen
+class FunctionSpec:
+    """
+    A function for each item.
+
+    :param function: the function.
+    """
+
+    function: Callable[..., Any]
+
+    renders_items: ClassVar[bool] = True
+
+    def bind(
+        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput
+    ) -> FunctionWork:
+        """Make what is called for each item."""
+        return FunctionWork(self.function, task.constants, context, keep_results=task.do_xcom_push)
+
+
+@attrs.frozen
+class OperatorSpec:
+    """
+    An operator for each item.
+
+    :param operator_class: class of the operator.
+    :param kwargs: its arguments that are the same for all items, but for other tasks' outputs, which are
+        among the task's constants. Templates in them are rendered for each item.
+    """
+
+    operator_class: type[BaseOperator]
+    kwargs: dict[str, Any]
+
+    renders_items: ClassVar[bool] = False
+
+    def bind(
+        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput
+    ) -> OperatorWork:
+        """Make what is called for each item."""
+        kwargs = {**self.kwargs, **task.constants, "task_id": task.task_id}
+        return OperatorWork(
+            self.operator_class, kwargs, context, task, data=resolved.data, keep_results=task.do_xcom_push
+        )
+
+
+class IterableOperator(BaseOperator):
+    """
+    Runs a function over all items of an input, in one task instance, so many at a time.
+
+    Made by :func:`~airflow_provider_iteration.decorators.iterate.iterate`.
+
+    :param work: what is done for each item: a function, or an operator.
+    :param constants: arguments that are the same for all items (templated).
+    :param input: what is iterated over.
+    :param options: limits, retries, and what failed items mean.
+    :param resources: name → factory of a context manager, entered once for the task instance.
+    :param operator_label: the name that the UI shows.
+    """
+
+    template_fields = ("input", "constants")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"input": "json", "constants": "py"}
+    shallow_copy_attrs = ("work", "input", "item_resources")
+    ui_color = "#ffefeb"
+
+    def __init__(
+        self,
+        *,
+        work: FunctionSpec | OperatorSpec,
+        input: IterateInput,
+        constants: Mapping[str, Any] | None = None,
+        options: IterateOptions | None = None,
+        item_resources: Mapping[str, ResourceFactory] | None = None,
+        operator_label: str = "@task.iterate",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.work = work
+        self.input: Any = input
+        self.constants = dict(constants or {})
+        self.options = options or IterateOptions()
+        self.item_resources = dict(item_resources or {})
+        self.custom_operator_name = operator_label
+        self._iteration: Iteration | None = None
+
+    def execute(self, context: Context) -> XComIterable | None:
+        """Work off the input; the result is a reference to the results."""
+        values: Mapping[str, Any] = context
+        resolved: ResolvedInput = self.input
+        work = self.work.bind(self, values, resolved)
+        render = (lambda value: self.render_template(value, context)) if self.work.renders_items else None
+        results = _Results(values["ti"])
+        iteration = self._iteration = Iteration(
+            work,
+            resolved.items(render) if render is not None else resolved.items(),
+            self.options,
+            sink=results if self.do_xcom_push else None,
+            # Entered after the others, and left before them.
+            resources={**self.item_resources, **({_RESULTS: results.writing} if self.do_xcom_push else {})},
+            classify=by_type(
+                skip=(AirflowSkipException,), final=(AirflowFailException, AirflowSensorTimeout)
+            ),
+            on_progress=self._log_progress,
+            pass_item=True,
+            is_async=work.is_async,
+            total=resolved.total(),
+            grace=STOP_GRACE / 2,
+        )
+        set_current(values)
+        with _compat.current_context(RoutedContext()):
+            summary = iteration.run_blocking()
+        return self._finish(summary, results, values)
+
+    def on_kill(self) -> None:
+        """Start nothing new, and end what runs."""
+        if self._iteration is not None:
+            self._iteration.stop(STOP_GRACE / 2)
+
+    def _log_progress(self, progress: Progress) -> None:
+        total = "" if progress.total is None else f" of {progress.total}"
+        self.log.info(
+            "%d%s items done: %d succeeded, %d skipped, %d failed; %.1f items/s",
+            progress.done,
+            total,
+            progress.succeeded,
+            progress.skipped,
+            progress.failed,
+            progress.rate or 0.0,
+        )
+
+    def _finish(self, summary: Summary, results: _Results, context: Mapping[str, Any]) -> XComIterable | None:
+        progress = summary.progress
+        self._log_progress(progress)
+        if summary.failed.count:
+            self.log.warning(
+                "%d failed items are put up with, at index %s",
+                summary.failed.count,
+                summary.failed.indexes_text(),
+            )
+        if progress.done == progress.skipped:
+            raise AirflowSkipException(
+                "there were no items" if not progress.done else "all items were skipped"
+            )
+        reference = results.reference() if self.do_xcom_push else None
+        if progress.skipped and (skipped := self._skipped_downstream()):
+            if reference is not None:
+                context["ti"].xcom_push("return_value", reference)
+            raise DownstreamTasksSkipped(tasks=skipped)
+        return reference
+
+    def _skipped_downstream(self) -> list[str]:
+        return sorted(
+            task.task_id
+            for task in self.get_direct_relatives(upstream=False)
+            if str(getattr(task.trigger_rule, "value", task.trigger_rule)) in SKIPPED_WITH_ITEMS
+        )
+
+
+_RESULTS = "results of the iteration"
+
+
+class _Results:
+    """The stream that the results of one task instance become."""
+
+    def __init__(self, ti: Any) -> None:
+        index = -1 if ti.map_index is None else ti.map_index
+        self._place = XComPlace(ti.dag_id, ti.task_id, ti.run_id, index)
+        self._run = str(ti.id)
+        self._writer: ResultWriter | None = None
+        self._head: Head | None = None
+
+    def __call__(self, outcome: Outcome) -> Any:
+        assert self._writer is not None
+        return self._writer(outcome)
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[None]:
+        """Open the stream for as long as items run; what fails leaves what was written."""
+        store = XComStore(self._place, _compat.config_float("message_timeout", 60.0))
+        # A worker has its channel to itself: no rest after a write.
+        writer = StreamWriter(store, run=self._run, pace=Pace(rest=0.0), options=StreamOptions())
+        async with writer:
+            self._writer = ResultWriter(writer, self._run)
+            yield
+            self._head = await self._writer.close()
+
+    def reference(self) -> XComIterable:
+        """Return the reference to the results."""
+        assert self._head is not None
+        return XComIterable.of_head(self._place, StreamOptions().key, self._head)

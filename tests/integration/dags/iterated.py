@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dags that iterate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from airflow.providers.http.operators.http import HttpOperator
+from airflow.sdk import dag, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_iteration.decorators.iterate import iterate
+from airflow_provider_iteration.operators.http import HttpStreamingOperator
+from airflow_provider_iteration.pagination import Cursor
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@task
+def numbers(count: int = 5000) -> list[int]:
+    return list(range(count))
+
+
+@task
+def total(results: Any) -> list[int]:
+    return [len(results), sum(results)]
+
+
+@iterate
+async def double(x: int) -> int:
+    return 2 * x
+
+
+@iterate
+def push(x: int) -> int:
+    ti: Any = get_current_context()["ti"]
+    ti.xcom_push("mine", x)
+    assert ti.xcom_pull(key="mine") == x
+    return int(x)
+
+
+@dag(schedule=None)
+def iterated() -> None:
+    total(double.iterate(x=numbers()))
+    total.override(task_id="total_pushed")(push.iterate(x=[7, 8, 9]))
+
+    @task
+    def one(x: int) -> int:
+        return x
+
+    mapped = one.expand(x=list(range(3)))
+    total.override(task_id="total_mapped")(double.override(task_id="double_mapped").iterate(x=mapped))
+    one.override(task_id="expanded").expand(x=double.override(task_id="two").iterate(x=[1, 2]))
+
+    @iterate
+    def odd(x: int) -> int:
+        if x % 2 == 0:
+            raise AirflowSkipException
+        return x
+
+    some = odd.iterate(x=list(range(6)))
+    total.override(task_id="total_skipped")(some)
+    total.override(task_id="total_anyway", trigger_rule="none_failed")(some)
+
+
+@dag(schedule=None)
+def iterated_http() -> None:
+    pages = HttpStreamingOperator(
+        task_id="pages",
+        http_conn_id="iterated_http",
+        endpoint="cursor",
+        method="GET",
+        paginator=Cursor("meta.next", "after"),
+        items_path="items",
+    )
+
+    @iterate(task_concurrency=8, resources={"session": open_session})
+    async def fetch(item: dict[str, Any], url: str, session: aiohttp.ClientSession) -> int:
+        async with session.get(f"{url}/single", params={"page": item["id"]}) as response:
+            return int((await response.json())["items"][0]["id"])
+
+    total(
+        fetch.partial(url="http://{{ conn.iterated_http.host }}:{{ conn.iterated_http.port }}").iterate(
+            item=pages.output
+        )
+    )
+    stock = iterate(
+        HttpOperator.partial(
+            task_id="stock",
+            http_conn_id="iterated_http",
+            method="GET",
+            response_filter=lambda r: r.json()["items"][0]["id"],
+        )
+    ).iterate(endpoint=[f"single?page={page}" for page in range(5)])
+    total.override(task_id="total_stock")(stock.output)
+    deferred = iterate(
+        HttpOperator.partial(
+            task_id="deferred",
+            http_conn_id="iterated_http",
+            method="GET",
+            deferrable=True,
+            response_filter=lambda r: r.json()["items"][0]["id"],
+        )
+    ).iterate(endpoint=[f"single?page={page}" for page in range(5)])
+    total.override(task_id="total_deferred")(deferred.output)
+
+
+iterated()
+iterated_http()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Iterations on a real deployment: one task instance for many items."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import ApiSettings, PagedApi
+from harness.deployment import Deployment
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def iterated(airflow: Deployment) -> tuple[Deployment, str]:
+    """A run of the Dag with an iteration of each kind."""
+    return airflow, airflow.run("iterated", seconds=200)
+
+
+def test_many_items_are_one_task_instance(iterated: tuple[Deployment, str]) -> None:
+    """M1, M3: 5,000 items from an upstream task are one task instance, and few rows."""
+    airflow, run = iterated
+    instances = [i for i in airflow.inspect.task_instances("iterated", run) if i.task_id == "double"]
+    assert airflow.inspect.xcom("iterated", run, "total") == [5000, 2 * sum(range(5000))]
+    assert len(instances) == 1
+    assert airflow.counts("iterated", run, "double").xcom_rows < 30
+
+
+def test_what_an_item_pushes_carries_its_index(iterated: tuple[Deployment, str]) -> None:
+    """Each item has keys of its own."""
+    airflow, run = iterated
+    pushed = [airflow.inspect.xcom("iterated", run, "push", f"mine_{index}") for index in range(3)]
+    assert pushed == [7, 8, 9]
+
+
+def test_mapped_upstream_is_iterated_over(iterated: tuple[Deployment, str]) -> None:
+    """The outputs of a mapped task are an input like any other."""
+    airflow, run = iterated
+    assert airflow.inspect.xcom("iterated", run, "total_mapped") == [3, 6]
+
+
+def test_mapped_task_expands_over_an_iteration(iterated: tuple[Deployment, str]) -> None:
+    """M7: `.expand()` over the results makes an instance for each."""
+    airflow, run = iterated
+    states = [i.state for i in airflow.inspect.task_instances("iterated", run) if i.task_id == "expanded"]
+    assert states == ["success", "success"]
+
+
+def test_skipped_items_skip_what_wants_all(iterated: tuple[Deployment, str]) -> None:
+    """M6: a direct downstream task is skipped by its trigger rule; another one gets the rest."""
+    airflow, run = iterated
+    assert airflow.task("iterated", run, "total_skipped").state == "skipped"
+    assert airflow.inspect.xcom("iterated", run, "total_anyway") == [3, 9]
+
+
+def test_progress_is_logged(iterated: tuple[Deployment, str]) -> None:
+    """The log says how far the task came."""
+    airflow, run = iterated
+    log = airflow.inspect.task_log("iterated", run, "double")
+    assert "5000 of 5000 items done: 5000 succeeded, 0 skipped, 0 failed" in log
+
+
+def test_stream_is_iterated_over_with_a_session_of_its_own(airflow: Deployment) -> None:
+    """Items of a stream, one session for all; operators for each item, sync and deferrable, beside it."""
+    with PagedApi(ApiSettings(pages=4, items=5)) as api:
+        airflow.connect("iterated_http", api.url)
+        run = airflow.run("iterated_http", seconds=200)
+    assert airflow.inspect.xcom("iterated_http", run, "total") == [20, 5 * sum(range(20))]
+    assert airflow.inspect.xcom("iterated_http", run, "total_stock") == [5, 5 * sum(range(5))]
+    assert airflow.inspect.xcom("iterated_http", run, "total_deferred") == [5, 5 * sum(range(5))]
+    assert airflow.counts("iterated_http", run, "deferred").trigger_runs == 0

@@ -1,0 +1,506 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions over many items: what is refused when a Dag is parsed, and what runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.providers.standard.sensors.python import PythonSensor
+from airflow.sdk import DAG, BaseOperator, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_iteration.decorators.iterate import IterateTask, iterate
+from airflow_provider_iteration.exceptions import ItemsFailed
+from tests.support.streams import RUN_A
+from tests.unit.conftest import XComs
+from tests.unit.triggers.test_streaming_trigger import SeveralEvents
+
+
+def current_index() -> Any:
+    ti: Any = get_current_context()["ti"]
+    return ti.index
+
+
+class TaskInstance(SimpleNamespace):
+    """What an iteration needs of a task instance."""
+
+    def __init__(self) -> None:
+        super().__init__(id=RUN_A, dag_id="shop", task_id="t", run_id="r1", map_index=-1, pushed={})
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+def execute(made: Any, ti: TaskInstance | None = None, **context: Any) -> Any:
+    """Render and execute the operator behind a task's output, as a worker does."""
+    operator = getattr(made, "operator", made)
+    instance = ti or TaskInstance()
+    full: Any = {"ti": instance, "task_instance": instance, "run_id": "r1", "params": {"a": 1}, **context}
+    operator.render_template_fields(full)
+    return operator.execute(full)
+
+
+def run(function: Callable[..., Any], options: dict[str, Any] | None = None, /, **inputs: Any) -> list[Any]:
+    """Iterate over inputs and return the results."""
+    with DAG("d", schedule=None):
+        made: Any = iterate(**(options or {}))(function).override(task_id="t").iterate(**inputs)
+    return list(execute(made))
+
+
+async def double(x: int) -> int:
+    return 2 * x
+
+
+def triple(x: int) -> int:
+    return 3 * x
+
+
+def test_coroutine_function_over_a_list(xcoms: XComs) -> None:
+    """All items run in one task instance; the results are in the order of the input."""
+    assert run(double, x=list(range(1000))) == [2 * x for x in range(1000)]
+
+
+def test_function_in_threads(xcoms: XComs) -> None:
+    """A plain function runs in threads, with the same result."""
+    assert run(triple, x=range(100)) == [3 * x for x in range(100)]
+
+
+def test_cross_product_and_pairs(xcoms: XComs) -> None:
+    """M4: several inputs are iterated over as by expand(), mappings as pairs."""
+    assert run(lambda x, y: [x, *y], x=[1, 2], y={"a": 3, "b": 4}) == [
+        [1, "a", 3],
+        [1, "b", 4],
+        [2, "a", 3],
+        [2, "b", 4],
+    ]
+
+
+def test_one_value_is_one_item(xcoms: XComs) -> None:
+    """A text is one item, not its letters."""
+    assert run(lambda x: x, x="text") == ["text"]
+
+
+def test_constants_are_rendered_once_and_literals_for_each_item(xcoms: XComs) -> None:
+    """What is written in the Dag may be a template."""
+    with DAG("d", schedule=None):
+        made = (
+            iterate(lambda x, run: f"{run}-{x}")
+            .override(task_id="t")
+            .partial(run="{{ run_id }}")
+            .iterate(x=["{{ params.a }}", "plain"])
+        )
+    assert list(execute(made)) == ["r1-1", "r1-plain"]
+
+
+def test_iterate_kwargs(xcoms: XComs) -> None:
+    """Each item has its own arguments."""
+    with DAG("d", schedule=None):
+        made: Any = (
+            iterate(lambda x, y=0: [x, y]).override(task_id="t").iterate_kwargs([{"x": 1}, {"x": 2, "y": 3}])
+        )
+    assert list(execute(made)) == [[1, 0], [2, 3]]
+
+
+async def test_none_keeps_its_place_and_skipped_items_have_none(xcoms: XComs) -> None:
+    """An item that returns None counts, one that is skipped does not."""
+
+    def work(x: int) -> int | None:
+        if x == 1:
+            raise AirflowSkipException
+        return None if x == 2 else x
+
+    with DAG("d", schedule=None):
+        made: Any = iterate(work).iterate(x=range(4))
+    assert await asyncio.to_thread(lambda: list(execute(made))) == [0, None, 3]
+
+
+def test_context_is_that_of_the_item(xcoms: XComs) -> None:
+    """Two coroutines that read their context in turns see each their own index."""
+    both = 2
+    seen: list[tuple[int, int]] = []
+    barrier: list[Any] = []
+
+    async def work(x: int) -> None:
+        if not barrier:
+            barrier.append(asyncio.Barrier(both))
+        for _ in range(3):
+            await barrier[0].wait()
+            before = current_index()
+            await asyncio.sleep(0)
+            seen.append((before, current_index()))
+            assert before == x
+
+    run(work, {"task_concurrency": both}, x=[0, 1])
+    assert sorted(seen) == [(0, 0)] * 3 + [(1, 1)] * 3
+
+
+def test_context_goes_with_to_thread(xcoms: XComs) -> None:
+    """Keys that are pushed from asyncio.to_thread carry the item's index."""
+    ti = TaskInstance()
+
+    async def work(x: int) -> None:
+        await asyncio.to_thread(lambda: get_current_context()["ti"].xcom_push("key", x))
+
+    with DAG("d", schedule=None):
+        made: Any = iterate(work).iterate(x=[5, 6, 7])
+    execute(made, ti)
+    assert ti.pushed == {"key_0": 5, "key_1": 6, "key_2": 7}
+
+
+def test_bare_thread_gets_an_error(xcoms: XComs) -> None:
+    """A thread that carries no item must not see the context of another one."""
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            get_current_context()["ti"]
+        except RuntimeError as error:
+            errors.append(error)
+
+    def work(x: int) -> None:
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+
+    run(work, x=[1])
+    assert "no item is worked on in this thread" in str(errors[0])
+
+
+def test_function_may_ask_for_its_context(xcoms: XComs) -> None:
+    """Names of the context are given to parameters, the task instance as the item sees it."""
+    assert run(lambda x, ti, run_id: [x, ti.index, run_id], x=["a", "b"]) == [["a", 0, "r1"], ["b", 1, "r1"]]
+
+
+def test_resources_are_entered_once(xcoms: XComs) -> None:
+    """A resource is opened once for the task instance and given by its name."""
+    opened: list[str] = []
+
+    @contextmanager
+    def session() -> Iterator[str]:
+        opened.append("in")
+        yield "session"
+        opened.append("out")
+
+    def work(x: int, session: str) -> str:
+        return f"{session}{x}"
+
+    assert run(work, {"resources": {"session": session}}, x=[1, 2]) == ["session1", "session2"]
+    assert opened == ["in", "out"]
+
+
+def test_failed_items_are_summed_up(xcoms: XComs) -> None:
+    """All items run; then the task fails with the indexes."""
+
+    def work(x: int) -> int:
+        if x % 2:
+            raise ValueError(f"odd {x}")
+        return x
+
+    with pytest.raises(ItemsFailed, match=r"2 of 5 items failed \(2 ValueError\), at index 1, 3"):
+        run(work, x=range(5))
+
+
+def test_one_failure_is_its_own_error(xcoms: XComs) -> None:
+    """One failed item raises what it raised."""
+
+    def work(x: int) -> int:
+        return 1 // x
+
+    with pytest.raises(ZeroDivisionError):
+        run(work, x=[1, 0, 2])
+
+
+def test_retries_and_what_ends_them(xcoms: XComs) -> None:
+    """An item is tried again; AirflowFailException ends its retries."""
+    tried: list[int] = []
+
+    def work(x: int) -> int:
+        tried.append(x)
+        if x == 1:
+            raise AirflowFailException("no use")
+        if tried.count(x) < 3:
+            raise ValueError("again")
+        return x
+
+    options = {"item_retries": 5, "item_retry_delay": 0, "task_concurrency": 1}
+    with pytest.raises(AirflowFailException):
+        run(work, options, x=[0, 1])
+    assert tried == [0, 0, 0, 1]
+
+
+def test_result_that_cannot_be_stored_fails_its_item(xcoms: XComs) -> None:
+    """A result that is no JSON fails that item alone, with its type."""
+
+    def work(x: int) -> Any:
+        return object() if x == 1 else x
+
+    assert run(work, {"max_failed_items": 1}, x=range(3)) == [0, 2]
+
+
+@pytest.mark.parametrize("inputs", [[], {}])
+def test_empty_input_is_skipped(xcoms: XComs, inputs: Any) -> None:
+    """No item: the task is skipped."""
+    with pytest.raises(AirflowSkipException, match="there were no items"):
+        run(double, x=inputs)
+
+
+def test_direct_downstream_is_skipped_with_items(xcoms: XComs) -> None:
+    """M6: if some items were skipped, downstream tasks that want all to succeed are skipped too."""
+
+    def work(x: int) -> int:
+        if x:
+            raise AirflowSkipException
+        return x
+
+    ti = TaskInstance()
+    with DAG("d", schedule=None):
+        made: Any = iterate(work).iterate(x=[0, 1])
+
+        @task
+        def after(x: Any) -> None: ...
+
+        @task(trigger_rule="none_failed")
+        def anyway(x: Any) -> None: ...
+
+        after(made)
+        anyway(made)
+    with pytest.raises(DownstreamTasksSkipped) as caught:
+        execute(made, ti)
+    assert caught.value.tasks == ["after"]
+    assert list(ti.pushed["return_value"]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"task_concurrency": 0}, ValueError, "task_concurrency"),
+        ({"task_concurrency": True}, TypeError, "task_concurrency"),
+        ({"task_concurrency": "4"}, TypeError, "task_concurrency"),
+        ({"item_retries": -1}, ValueError, "item_retries"),
+        ({"rate_limit": "20"}, ValueError, "rate_limit"),
+        ({"resources": {"s": 5}}, TypeError, "s"),
+    ],
+)
+def test_wrong_option_is_refused_at_parse_time(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """The option is named."""
+    with pytest.raises(error, match=message):
+        iterate(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda t: t.iterate(), TypeError, "no arguments to iterate over"),
+        (lambda t: t.iterate(y=[1]), TypeError, r"double\(\) has no parameter 'y'"),
+        (lambda t: t.iterate(x=None), TypeError, "x: cannot iterate over a value of type None"),
+        (lambda t: t.iterate(ti=[1]), ValueError, "'ti' is a name of the task's context"),
+        (lambda t: t.partial(x=1).iterate(x=[1]), TypeError, r"'x' is given in partial\(\) already"),
+        (lambda t: t.iterate_kwargs("text"), TypeError, "expected a list of mappings or a task's output"),
+        (lambda t: t.iterate_kwargs([{"x": 1}, 5]), TypeError, "item 1 is int, not a mapping"),
+    ],
+)
+def test_wrong_input_is_refused_at_parse_time(
+    make: Callable[[IterateTask], Any], error: type[Exception], message: str
+) -> None:
+    """What can be known from the Dag is said there."""
+    with pytest.raises(error, match=message), DAG("d", schedule=None):
+        make(iterate(double))
+
+
+def test_missing_parameter_is_refused_at_parse_time() -> None:
+    """A parameter without any value is named."""
+    with pytest.raises(TypeError, match=r"has no value for its parameter 'y'"), DAG("d", schedule=None):
+        iterate(lambda x, y: x).iterate(x=[1])
+
+
+def test_plain_call_is_an_ordinary_task() -> None:
+    """Without iterate() the function is a task like any other."""
+    with DAG("d", schedule=None):
+        made: Any = iterate(task_concurrency=3)(double)(5)
+    assert made.operator.task_type == "_PythonDecoratedOperator"
+
+
+def test_override_takes_options_of_both() -> None:
+    """override() changes options of the iteration and arguments of the task."""
+    with DAG("d", schedule=None):
+        made: Any = iterate(double).override(task_id="other", task_concurrency=3).iterate(x=[1])
+    assert (made.operator.task_id, made.operator.options.task_concurrency) == ("other", 3)
+
+
+def test_upstream_edges_are_kept() -> None:
+    """An input that is a task's output makes the task wait for it, in lists too."""
+    with DAG("d", schedule=None):
+
+        @task
+        def numbers() -> list[int]:
+            return [1]
+
+        made: Any = iterate(double).iterate(x=[numbers(), numbers.override(task_id="more")()])
+    assert made.operator.upstream_task_ids == {"numbers", "more"}
+
+
+def test_dict_annotation_does_no_harm(xcoms: XComs) -> None:
+    """A function that says that it returns a dict still has one result."""
+
+    def work(x: int) -> dict[str, int]:
+        return {"x": x}
+
+    with DAG("d", schedule=None):
+        made: Any = iterate(work).iterate(x=[1])
+    assert list(execute(made)) == [{"x": 1}]
+
+
+SERIALIZE = """
+import json
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow_provider_iteration.decorators.iterate import iterate
+def work(x): return x
+with DAG("d", schedule=None) as dag:
+    iterate(work).iterate(x=[{"n": n} for n in range(10_000)])
+print("DAG:" + json.dumps(DagSerialization.to_dict(dag)["dag"]["tasks"], sort_keys=True))
+"""
+
+
+def test_serialized_dag_is_small_and_equal_in_two_processes() -> None:
+    """A literal of 10,000 items is not in the stored Dag."""
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", SERIALIZE], capture_output=True, text=True, check=True
+        ).stdout.rpartition("DAG:")[2]
+        for _ in range(2)
+    }
+    assert len(texts) == 1
+    text = texts.pop()
+    assert len(text) < 5_000
+    assert "10000 items" in json.dumps(json.loads(text))
+
+
+class Greeter(BaseOperator):
+    """An operator with a template field."""
+
+    template_fields = ("greeting",)
+
+    def __init__(self, *, greeting: str, name: Any = "nobody", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.greeting = greeting
+        self.name = name
+
+    def execute(self, context: Any) -> str:
+        return f"{self.greeting} {self.name}"
+
+
+class Waiter(BaseOperator):
+    """An operator that defers twice."""
+
+    def __init__(self, *, number: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.number = number
+
+    def execute(self, context: Any) -> None:
+        self.defer(trigger=Numbers(count=self.number), method_name="second")
+
+    def second(self, context: Any, event: Any) -> None:
+        self.defer(trigger=SeveralEvents(5), method_name="third", kwargs={"first": event})
+
+    def third(self, context: Any, event: Any, first: Any) -> list[Any]:
+        return [self.number, first, event, current_index()]
+
+
+class Numbers(BaseTrigger):
+    """A trigger whose event is its number."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Numbers", {"count": self.count}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        await asyncio.sleep(0)
+        yield TriggerEvent(self.count)
+
+
+def test_operator_for_each_item(xcoms: XComs) -> None:
+    """Templates of an operator are rendered for each item, in its context; data is not."""
+    with DAG("d", schedule=None):
+        made = iterate(Greeter.partial(task_id="t", greeting="{{ run_id }}-{{ ti.index }}")).iterate(
+            name=["{{ not a template }}", "b"]
+        )
+    assert list(execute(made)) == ["r1-0 {{ not a template }}", "r1-1 b"]
+    assert made.operator_name == "Greeter"
+
+
+def test_operator_that_defers_is_run_to_its_end(xcoms: XComs) -> None:
+    """A deferral is worked off in the process, each further one too."""
+    with DAG("d", schedule=None):
+        made = iterate(Waiter.partial(task_id="t")).iterate(number=[7, 8])
+    assert list(execute(made)) == [[7, 7, 0, 0], [8, 8, 0, 1]]
+
+
+def test_output_of_another_task_among_the_constants() -> None:
+    """An output in partial() makes the task wait for it."""
+    with DAG("d", schedule=None):
+
+        @task
+        def name() -> str:
+            return "x"
+
+        made = iterate(Greeter.partial(task_id="t", greeting=name())).iterate(name=["a"])
+    assert made.upstream_task_ids == {"name"}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: iterate(Greeter.partial(task_id="t")).iterate(nme=["a"]),
+            TypeError,
+            "unexpected keyword argument 'nme'",
+        ),
+        (
+            lambda: iterate(Greeter.partial(task_id="t", name="a")).iterate(name=["b"]),
+            TypeError,
+            r"'name' is given in partial\(\) already",
+        ),
+        (
+            lambda: iterate(ShortCircuitOperator.partial(task_id="t")),
+            TypeError,
+            "ShortCircuitOperator skips downstream tasks",
+        ),
+        (
+            lambda: iterate(TriggerDagRunOperator.partial(task_id="t")),
+            TypeError,
+            "TriggerDagRunOperator triggers Dag runs",
+        ),
+        (
+            lambda: iterate(PythonSensor.partial(task_id="t", mode="reschedule")),
+            TypeError,
+            "PythonSensor with mode='reschedule'",
+        ),
+        (
+            lambda: iterate(Greeter.partial(task_id="t"), task_concurency=3),
+            TypeError,
+            r"unknown option 'task_concurency'",
+        ),
+    ],
+)
+def test_operator_that_cannot_be_iterated(make: Any, error: type[Exception], message: str) -> None:
+    """What cannot work is refused when the Dag is parsed, with what to do."""
+    with pytest.raises(error, match=message), DAG("d", schedule=None):
+        make()
