@@ -40,7 +40,8 @@ async def gather(work: Any, count: int, concurrency: int) -> list[int]:
 @dag(schedule=None, params={"count": 10_000})
 def bench_noop() -> None:
     @task
-    def numbers(params: dict[str, Any]) -> list[int]:
+    def numbers(params: dict[str, Any] | None = None) -> list[int]:
+        assert params is not None
         return list(range(params["count"]))
 
     @iterate
@@ -48,7 +49,8 @@ def bench_noop() -> None:
         return x
 
     @task
-    def gathered(params: dict[str, Any]) -> list[int]:
+    def gathered(params: dict[str, Any] | None = None) -> list[int]:
+        assert params is not None
         async def noop(x: int) -> int:
             return x
 
