@@ -51,6 +51,7 @@ def bench_noop() -> None:
     @task
     def gathered(params: dict[str, Any] | None = None) -> list[int]:
         assert params is not None
+
         async def noop(x: int) -> int:
             return x
 

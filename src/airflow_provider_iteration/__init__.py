@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_provider_iteration.decorators.iterate import iterate
     from airflow_provider_iteration.xcom.iterable import XComIterable
 
 __version__ = "0.1.0"
@@ -18,10 +19,12 @@ __version__ = "0.1.0"
 __all__ = [
     "XComIterable",
     "__version__",
+    "iterate",
 ]
 
 _MODULES = {
     "XComIterable": "airflow_provider_iteration.xcom.iterable",
+    "iterate": "airflow_provider_iteration.decorators.iterate",
 }
 """Where each public name lives. A new one needs a line here, in ``__all__`` and above for type checkers."""
 

@@ -62,8 +62,10 @@ __all__ = [
     "is_resolvable",
     "jinja_filter_names",
     "lend_dag",
+    "python_operator",
     "read_xcom",
     "render_fields",
+    "retry_decision",
     "srv_base_url",
     "write_xcom",
 ]
@@ -216,3 +218,22 @@ def allowed_to_execute(operator: BaseOperator) -> Iterator[None]:
         yield
     finally:
         ExecutorSafeguard.tracker.reset(token)
+
+
+def python_operator() -> type[BaseOperator]:
+    """Return the operator of a plain ``@task``."""
+    # Since version 1.0 of the standard provider (airflow.providers.standard.decorators.python).
+    from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
+
+    return _PythonDecoratedOperator
+
+
+def retry_decision(policy: Any, error: Exception, attempt: int, retries: int, context: Any) -> Any:
+    """Ask a ``retry_policy`` about a failure: ``"fail"``, ``"retry"`` or None, and a delay in seconds."""
+    # Since 3.3 (airflow.sdk.definitions.retry_policy).
+    from airflow.sdk.definitions.retry_policy import RetryAction
+
+    decision = policy.evaluate(error, attempt, retries, context)
+    names = {RetryAction.FAIL: "fail", RetryAction.RETRY: "retry"}
+    delay = None if decision.retry_delay is None else decision.retry_delay.total_seconds()
+    return names.get(decision.action), delay

@@ -26,6 +26,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "Iteration",
                 "python-modules": [
                     "airflow_provider_iteration.operators.http",
+                    "airflow_provider_iteration.operators.iterable",
                     "airflow_provider_iteration.operators.streaming",
                 ],
             },
@@ -37,6 +38,12 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_iteration.triggers.http",
                     "airflow_provider_iteration.triggers.streaming",
                 ],
+            },
+        ],
+        "task-decorators": [
+            {
+                "class-name": "airflow_provider_iteration.decorators.iterate.iterate",
+                "name": "iterate",
             },
         ],
         "config": {

@@ -69,3 +69,12 @@ def test_stream_is_iterated_over_with_a_session_of_its_own(airflow: Deployment) 
     assert airflow.inspect.xcom("iterated_http", run, "total_stock") == [5, 5 * sum(range(5))]
     assert airflow.inspect.xcom("iterated_http", run, "total_deferred") == [5, 5 * sum(range(5))]
     assert airflow.counts("iterated_http", run, "deferred").trigger_runs == 0
+
+
+@pytest.mark.lowest
+def test_example_of_the_documentation_runs(airflow: Deployment) -> None:
+    """The Dag of the guide: a stream, an iteration over it with one session, and a reader."""
+    with PagedApi(ApiSettings(pages=3, items=10)) as api:
+        airflow.connect("shop", api.url)
+        run = airflow.run("iterating")
+    assert airflow.inspect.xcom("iterating", run, "count") == 300

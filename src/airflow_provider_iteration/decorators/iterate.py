@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 import attrs
-from airflow.providers.standard.decorators.python import _PythonDecoratedOperator as PythonDecoratedOperator
 from airflow.sdk import BaseOperator, XComArg
 
 from airflow_provider_iteration import _compat
@@ -217,7 +216,7 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
     def decorate(function: Callable[..., Any]) -> IterateTask:
         return IterateTask(
             function=function,
-            operator_class=PythonDecoratedOperator,
+            operator_class=_compat.python_operator(),
             multiple_outputs=False,
             kwargs=dict(others),
             decorator_name="@task.iterate",

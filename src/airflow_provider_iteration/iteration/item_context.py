@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
+import structlog
+
 _current: ContextVar[Mapping[str, Any]] = ContextVar("iteration_context")
 
 RETURN_VALUE = "return_value"
@@ -39,6 +41,8 @@ class RoutedContext(Mapping[str, Any]):
 def set_current(context: Mapping[str, Any]) -> None:
     """Make a context the one of the running coroutine or thread, and of what it starts."""
     _current.set(context)
+    if (index := getattr(context["ti"], "index", None)) is not None:
+        structlog.contextvars.bind_contextvars(item=index)
 
 
 def item_context(parent: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from airflow_provider_iteration.iteration.outcomes import Outcome
 from airflow_provider_iteration.iteration.progress import Progress
 from airflow_provider_iteration.iteration.resources import ResourceFactory
 from airflow_provider_iteration.iteration.results import ResultWriter
-from airflow_provider_iteration.iteration.retries import by_type
+from airflow_provider_iteration.iteration.retries import Classifier, Decision, by_type, first_of
 from airflow_provider_iteration.iteration.runner import Iteration, Summary
 from airflow_provider_iteration.streams.head import Head
 from airflow_provider_iteration.streams.options import StreamOptions
@@ -137,9 +137,7 @@ class IterableOperator(BaseOperator):
             sink=results if self.do_xcom_push else None,
             # Entered after the others, and left before them.
             resources={**self.item_resources, **({_RESULTS: results.writing} if self.do_xcom_push else {})},
-            classify=by_type(
-                skip=(AirflowSkipException,), final=(AirflowFailException, AirflowSensorTimeout)
-            ),
+            classify=self._classifier(values),
             on_progress=self._log_progress,
             pass_item=True,
             is_async=work.is_async,
@@ -155,6 +153,19 @@ class IterableOperator(BaseOperator):
         """Start nothing new, and end what runs."""
         if self._iteration is not None:
             self._iteration.stop(STOP_GRACE / 2)
+
+    def _classifier(self, context: Mapping[str, Any]) -> Classifier:
+        by_airflow = by_type(skip=(AirflowSkipException,), final=(AirflowFailException, AirflowSensorTimeout))
+        policy = self.retry_policy
+        if policy is None:
+            return by_airflow
+
+        def by_policy(error: Exception, attempt: int) -> Decision | None:
+            retries = self.options.item_retries
+            action, delay = _compat.retry_decision(policy, error, attempt, retries, context)
+            return None if action is None else Decision(action, delay)
+
+        return first_of(by_airflow, by_policy)
 
     def _log_progress(self, progress: Progress) -> None:
         total = "" if progress.total is None else f" of {progress.total}"

@@ -14,10 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.sensors.python import PythonSensor
-from airflow.sdk import DAG, BaseOperator, get_current_context, task
+from airflow.sdk import DAG, BaseOperator, get_current_context, task, task_group, teardown
+from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -504,3 +506,66 @@ def test_operator_that_cannot_be_iterated(make: Any, error: type[Exception], mes
     """What cannot work is refused when the Dag is parsed, with what to do."""
     with pytest.raises(error, match=message), DAG("d", schedule=None):
         make()
+
+
+class NeverAgain(RetryPolicy):
+    """Ends the retries of one kind of error."""
+
+    def evaluate(self, exception: Any, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
+        return RetryDecision.fail() if isinstance(exception, KeyError) else RetryDecision.default()
+
+
+def test_retry_policy_is_asked_for_each_item(xcoms: XComs) -> None:
+    """C4: a task's retry_policy decides about its items."""
+    tried: list[int] = []
+
+    def work(x: int) -> int:
+        tried.append(x)
+        raise KeyError(x) if x == 0 else ValueError(x)
+
+    options = {
+        "retry_policy": NeverAgain(),
+        "item_retries": 2,
+        "item_retry_delay": 0,
+        "task_concurrency": 1,
+    }
+    with pytest.raises(ItemsFailed):
+        run(work, options, x=[0, 1])
+    assert tried == [0, 1, 1, 1]
+
+
+def test_log_lines_carry_the_index(xcoms: XComs) -> None:
+    """What an item logs says which item it was."""
+    bound: list[Any] = []
+
+    async def work(x: int) -> None:
+        await asyncio.sleep(0)
+        bound.append(structlog.contextvars.get_contextvars()["item"])
+
+    run(work, x=["a", "b"])
+    assert sorted(bound) == [0, 1]
+
+
+def test_decorator_is_registered() -> None:
+    """`@task.iterate` is the same decorator."""
+    with DAG("d", schedule=None):
+        decorated: Any = task.iterate(task_concurrency=3)(double)
+        made = decorated.iterate(x=[1])
+    assert made.operator.options.task_concurrency == 3
+
+
+def test_iteration_in_a_task_group_and_as_a_teardown() -> None:
+    """Groups give their prefix; setups and teardowns are what they were marked as."""
+    with DAG("d", schedule=None):
+
+        @task_group
+        def group() -> Any:
+            return iterate(Greeter.partial(task_id="t", greeting="a")).iterate(name=["b"])
+
+        @teardown
+        @iterate
+        def clean(x: int) -> None: ...
+
+        made: Any = group()
+        assert made.task_id == "group.t"
+        assert clean.iterate(x=[1]).operator.is_teardown is True
