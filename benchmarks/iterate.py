@@ -15,6 +15,7 @@ from harness.api import ApiSettings, PagedApi
 from harness.deployment import Deployment
 
 LATENCY = 0.05
+OPERATORS = 5000
 
 
 def main() -> None:
@@ -26,6 +27,8 @@ def main() -> None:
             **measure_noop(airflow, 100_000, "100k"),
             **measure_expand(airflow),
             **measure_http(airflow),
+            **measure_memory(airflow),
+            **measure_operators(airflow),
         }
     figures["slope_ratio"] = slope(figures)
     publish("iterate", figures)
@@ -66,6 +69,25 @@ def measure_http(airflow: Deployment) -> dict[str, Any]:
         "http_500_hand_s": seconds["by_hand_16"],
         "http_500_64_s": seconds["iterated_64"],
         "http_500_64_hand_s": seconds["by_hand_64"],
+    }
+
+
+def measure_memory(airflow: Deployment) -> dict[str, Any]:
+    """Measure how much the task grows between its 10,000th and its 100,000th item out of a stream."""
+    with PagedApi(ApiSettings(pages=100, items=1000)) as api:
+        airflow.connect("bench", api.url)
+        run = airflow.run("bench_stream_in", seconds=300)
+    return {"rss_growth_mb": round(airflow.inspect.xcom("bench_stream_in", run, "growth"), 2)}
+
+
+def measure_operators(airflow: Deployment) -> dict[str, Any]:
+    """Measure operators without a network, and the two row writes an item of AIP-104's protocol."""
+    run = airflow.run("bench_operators", seconds=300)
+    seconds = airflow.task("bench_operators", run, "operators").seconds or 0.0
+    return {
+        "operator_overhead_us": round(1e6 * seconds / OPERATORS),
+        # 200 items, each an XCom and a state of its own, one after the other.
+        "aip104_floor_s": airflow.task("bench_operators", run, "floor").seconds,
     }
 
 

@@ -9,9 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
+from airflow.providers.http.operators.http import HttpOperator
 from airflow.sdk import dag, task
+from bench_probes import resident_mb
 
-from airflow_provider_iteration.decorators.iterate import iterate
+from airflow_provider_iteration import iterate
+from airflow_provider_iteration.operators.http import HttpStreamingOperator
+from airflow_provider_iteration.pagination import Cursor
 
 CONCURRENCY = 16
 
@@ -99,6 +103,56 @@ def bench_http() -> None:
     make(64)
 
 
+@dag(schedule=None)
+def bench_stream_in() -> None:
+    pages = HttpStreamingOperator(
+        task_id="pages",
+        http_conn_id="bench",
+        endpoint="cursor",
+        method="GET",
+        paginator=Cursor("meta.next", "after"),
+        items_path="items",
+    )
+    marks: dict[int, float] = {}
+
+    @iterate
+    async def items(item: dict[str, Any], ti: Any) -> float | None:
+        if ti.index in (10_000, 99_000):
+            marks[ti.index] = resident_mb()
+        return marks[99_000] - marks[10_000] if ti.index == 99_999 else None
+
+    @task
+    def growth(results: Any) -> float:
+        return float(results[-1])
+
+    growth(items.override(task_concurrency=1).iterate(item=pages.output))
+
+
+class Silent(HttpOperator):
+    """An HTTP operator without a network."""
+
+    def execute(self, context: Any) -> None:
+        return None
+
+
+@dag(schedule=None)
+def bench_operators() -> None:
+    iterate(
+        Silent.partial(task_id="operators", http_conn_id="bench", method="GET", headers={"a": "b"}),
+        task_concurrency=16,
+    ).iterate(endpoint=[f"orders/{number}" for number in range(5000)])
+
+    @task
+    def floor(ti: Any = None, task_state_store: Any = None) -> None:
+        for number in range(200):
+            ti.xcom_push(f"return_value_{number}", number)
+            task_state_store.set(f"_iterable_{number}", {"state": "success"})
+
+    floor()
+
+
 bench_noop()
+bench_stream_in()
+bench_operators()
 bench_expand()
 bench_http()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.api import ApiSettings, PagedApi
@@ -51,6 +53,40 @@ def test_skipped_items_skip_what_wants_all(iterated: tuple[Deployment, str]) -> 
     airflow, run = iterated
     assert airflow.task("iterated", run, "total_skipped").state == "skipped"
     assert airflow.inspect.xcom("iterated", run, "total_anyway") == [3, 9]
+
+
+def test_sync_call_on_the_event_loop_makes_progress(iterated: tuple[Deployment, str]) -> None:
+    """C2: a coroutine that calls Airflow synchronously does not hang, while results are being written."""
+    airflow, run = iterated
+    pushed = [airflow.inspect.xcom("iterated", run, "on_the_loop", f"loop_{index}") for index in range(8)]
+    assert pushed == list(range(8))
+
+
+def test_indexed_results_have_keys_of_their_own(iterated: tuple[Deployment, str]) -> None:
+    """xcom_layout='indexed' leaves a row for each item."""
+    airflow, run = iterated
+    assert airflow.inspect.xcom("iterated", run, "on_the_loop", "return_value_3") == 3
+
+
+def test_callback_is_called_for_each_item(iterated: tuple[Deployment, str], evidence: Path) -> None:
+    """on_success_callback is called eight times, with the context of each item."""
+    assert sorted(path.name for path in evidence.glob("item-*")) == [f"item-{index}" for index in range(8)]
+
+
+def test_items_emit_one_event_for_an_outlet(iterated: tuple[Deployment, str]) -> None:
+    """An outlet has one event for the task instance."""
+    assert iterated[0].inspect.asset_events("iterated_asset") == 1
+
+
+def test_iteration_in_a_mapped_task_group(iterated: tuple[Deployment, str]) -> None:
+    """Each instance of a mapped group iterates over its own input."""
+    airflow, run = iterated
+    results = [
+        i.map_index
+        for i in airflow.inspect.task_instances("iterated", run)
+        if i.task_id == "group.in_group" and i.state == "success"
+    ]
+    assert results == [0, 1]
 
 
 def test_progress_is_logged(iterated: tuple[Deployment, str]) -> None:

@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator, XComArg
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.functions import check_arguments
+from airflow_provider_iteration.iteration.hooks import ItemOptions
 from airflow_provider_iteration.iteration.input_field import IterateInput
 from airflow_provider_iteration.iteration.inputs import elements_of
 from airflow_provider_iteration.iteration.operators import OF_THE_TASK, check_operator
@@ -101,8 +102,7 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
             work=FunctionSpec(self.function),
             input=input,
             constants=self._constants(),
-            options=IterateOptions.parse(**{k: v for k, v in self.options.items() if k != _RESOURCES}),
-            item_resources=self._resources(),
+            **_of_the_iteration(self.options),
             **kwargs,
         )
         operator.is_setup = self.is_setup
@@ -165,8 +165,7 @@ class IteratePartial:
             work=OperatorSpec(kind, own),
             input=input,
             constants=constants,
-            options=IterateOptions.parse(**{k: v for k, v in self._options.items() if k != _RESOURCES}),
-            item_resources=self._options.get(_RESOURCES) or {},
+            **_of_the_iteration(self._options),
             operator_label=getattr(kind, "custom_operator_name", kind.__name__),
             params=self._partial.params or None,
             **{name: value for name, value in of_the_task.items() if name != "params"},
@@ -196,8 +195,9 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
 
         enrich.iterate(order=orders.output)
 
-    Options are those of :class:`~airflow_provider_iteration.iteration.IterateOptions`, ``resources``, and
-    the arguments of ``@task``.
+    Options are those of :class:`~airflow_provider_iteration.iteration.IterateOptions` and
+    :class:`~airflow_provider_iteration.iteration.hooks.ItemOptions`, ``resources``, and the arguments of
+    ``@task``.
 
     :param function: a function or a coroutine function.
     :raises TypeError: for an unknown option, or one of a wrong type.
@@ -208,8 +208,7 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
         # Airflow warns of a partial that was never expanded.
         function._expand_called = True
         check_names(others, own)
-    IterateOptions.parse(**{name: value for name, value in own.items() if name != _RESOURCES})
-    check_factories(own.get(_RESOURCES) or {})
+    _of_the_iteration(own)
     if isinstance(function, _compat.OperatorPartial):
         return IteratePartial(function, own)
 
@@ -228,9 +227,22 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
 
 def _split(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Part the options of the iteration from the arguments of the task."""
-    names = {*IterateOptions.known(), _RESOURCES}
+    names = {*IterateOptions.known(), *ItemOptions.known(), _RESOURCES}
     own = {name: value for name, value in arguments.items() if name in names}
     return own, {name: value for name, value in arguments.items() if name not in names}
+
+
+def _of_the_iteration(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the operator's arguments of options, which are checked thereby."""
+    of_items = {name: value for name, value in options.items() if name in ItemOptions.known()}
+    resources = options.get(_RESOURCES) or {}
+    check_factories(resources)
+    others = {name: value for name, value in options.items() if name not in (*of_items, _RESOURCES)}
+    return {
+        "options": IterateOptions.parse(**others),
+        "item_options": ItemOptions(**of_items),
+        "item_resources": resources,
+    }
 
 
 def _check_mappings(kwargs: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.attempts import Item
+from airflow_provider_iteration.iteration.hooks import ItemHooks
 from airflow_provider_iteration.iteration.item_context import item_context, set_current
 from airflow_provider_iteration.iteration.runner import is_coroutine_function
 from airflow_provider_iteration.streams.codec import encode_items
@@ -52,6 +53,7 @@ class FunctionWork:
     :param function: a function or a coroutine function.
     :param constants: arguments that are the same for all items.
     :param context: context of the task.
+    :param hooks: what else happens around each item.
     :param keep_results: whether results must be such that they can be stored.
     """
 
@@ -61,8 +63,10 @@ class FunctionWork:
         constants: Mapping[str, Any],
         context: Mapping[str, Any],
         *,
+        hooks: ItemHooks,
         keep_results: bool,
     ) -> None:
+        self._hooks = hooks
         self.is_async = is_coroutine_function(function)
         self._function = function
         self._constants = dict(constants)
@@ -77,14 +81,23 @@ class FunctionWork:
         """Call the function for an item; for a coroutine function this returns a coroutine."""
         if self.is_async:
             return self._call_async(item)
-        return self._kept(self._function(**self._arguments(item)))
-
-    async def _call_async(self, item: Item) -> Any:
-        return self._kept(await self._function(**self._arguments(item)))
-
-    def _arguments(self, item: Item) -> dict[str, Any]:
         context = item_context(self._context, item.index)
         set_current(context)
+        arguments = self._arguments(item, context)
+        label = self._hooks.label(context, item.value)
+        return self._hooks.around(context, label, lambda: self._kept(self._function(**arguments)))
+
+    async def _call_async(self, item: Item) -> Any:
+        context = item_context(self._context, item.index)
+        set_current(context)
+        arguments = self._arguments(item, context)
+        label = self._hooks.label(context, item.value)
+        return await self._hooks.around_async(item, context, label, self._awaited(arguments))
+
+    async def _awaited(self, arguments: Mapping[str, Any]) -> Any:
+        return self._kept(await self._function(**arguments))
+
+    def _arguments(self, item: Item, context: Mapping[str, Any]) -> dict[str, Any]:
         arguments: dict[str, Any] = dict(context) if self._wants_all else {}
         for name in self._wanted:
             arguments[name] = context[name]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,10 +15,29 @@ from airflow.sdk.exceptions import TaskDeferralTimeout, TaskDeferred
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.attempts import Item
 from airflow_provider_iteration.iteration.functions import checked_result
+from airflow_provider_iteration.iteration.hooks import ItemHooks
 from airflow_provider_iteration.iteration.item_context import item_context, set_current
 
 # Of the arguments of a task, those that belong to the iterating task and not to each item.
 OF_THE_TASK = frozenset({"dag", "task_group", "start_date", "end_date", "params", "default_args"})
+
+
+def may_be_template(value: Any, suffixes: Sequence[str]) -> bool:
+    """
+    Tell whether rendering a value could change it.
+
+    :param value: value of a template field.
+    :param suffixes: of names of files that hold a template.
+    """
+    if value is None or isinstance(value, (bool, int, float)):
+        return False
+    if isinstance(value, str):
+        return "{" in value or value.endswith(tuple(suffixes) or ("\0",))
+    if type(value) is dict:
+        return any(may_be_template(member, suffixes) for member in value.values())
+    if type(value) in (list, tuple):
+        return any(may_be_template(member, suffixes) for member in value)
+    return True
 
 
 class _Deferral(NamedTuple):
@@ -58,6 +77,7 @@ class OperatorWork:
     :param task: the iterating task, whose Dag renders templates.
     :param data: arguments of items that come from other tasks, or True for all of them: these are never
         rendered, so that data does not run as a template.
+    :param hooks: what else happens around each item.
     :param keep_results: whether results must be such that they can be stored.
     """
 
@@ -71,9 +91,17 @@ class OperatorWork:
         task: BaseOperator,
         *,
         data: frozenset[str] | bool,
+        hooks: ItemHooks,
         keep_results: bool,
     ) -> None:
         self._data = data
+        self._hooks = hooks
+        # What is the same for all items and is no template need not be rendered for each.
+        self._plain = frozenset(
+            name
+            for name in operator_class.template_fields
+            if name in kwargs and not may_be_template(kwargs[name], operator_class.template_ext)
+        )
         self._operator_class = operator_class
         self._kwargs = {name: value for name, value in kwargs.items() if name not in OF_THE_TASK}
         self._context = context
@@ -88,11 +116,18 @@ class OperatorWork:
     async def _run(self, item: Item) -> Any:
         context: Any = item_context(self._context, item.index)
         set_current(context)
-        operator = await item.in_thread(self._made, item, context)
-        result = await item.in_thread(_caught, operator, operator.execute, context)
+        label = self._hooks.label(context, item.value)
+        return await self._hooks.around_async(item, context, label, self._executed(item, context))
+
+    async def _executed(self, item: Item, context: Any) -> Any:
+        operator, result = await item.in_thread(self._made_and_executed, item, context)
         while isinstance(result, _Deferral):
             result = await self._resumed(item, operator, result.signal, context)
         return checked_result(result) if self._keep_results else result
+
+    def _made_and_executed(self, item: Item, context: Any) -> tuple[BaseOperator, Any]:
+        operator = self._made(item, context)
+        return operator, _caught(operator, operator.execute, context)
 
     def _made(self, item: Item, context: Any) -> BaseOperator:
         operator = self._operator_class(**self._kwargs, **item.value)
@@ -103,7 +138,14 @@ class OperatorWork:
 
     def _rendered_fields(self, arguments: Mapping[str, Any]) -> list[str]:
         data = arguments if self._data is True else self._data or ()
-        return [name for name in self._operator_class.template_fields if name not in data]
+        suffixes = self._operator_class.template_ext
+        return [
+            name
+            for name in self._operator_class.template_fields
+            if name not in data
+            and (name in arguments or name not in self._plain)
+            and (name not in arguments or may_be_template(arguments[name], suffixes))
+        ]
 
     async def _resumed(self, item: Item, operator: BaseOperator, signal: TaskDeferred, context: Any) -> Any:
         payload = await first_payload(signal, self._context["ti"])

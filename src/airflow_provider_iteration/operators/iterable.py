@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
@@ -17,9 +18,11 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.engine import Sink
 from airflow_provider_iteration.iteration.functions import FunctionWork
+from airflow_provider_iteration.iteration.hooks import ItemHooks, ItemOptions
 from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput
-from airflow_provider_iteration.iteration.item_context import RoutedContext, set_current
+from airflow_provider_iteration.iteration.item_context import RoutedContext, item_context, set_current
 from airflow_provider_iteration.iteration.operators import OperatorWork
 from airflow_provider_iteration.iteration.options import IterateOptions
 from airflow_provider_iteration.iteration.outcomes import Outcome
@@ -53,10 +56,12 @@ class FunctionSpec:
     renders_items: ClassVar[bool] = True
 
     def bind(
-        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput
+        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
     ) -> FunctionWork:
         """Make what is called for each item."""
-        return FunctionWork(self.function, task.constants, context, keep_results=task.do_xcom_push)
+        return FunctionWork(
+            self.function, task.constants, context, hooks=hooks, keep_results=task.do_xcom_push
+        )
 
 
 @attrs.frozen
@@ -75,12 +80,22 @@ class OperatorSpec:
     renders_items: ClassVar[bool] = False
 
     def bind(
-        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput
+        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
     ) -> OperatorWork:
         """Make what is called for each item."""
         kwargs = {**self.kwargs, **task.constants, "task_id": task.task_id}
+        # Outputs of other tasks among the constants are data as well.
+        data = (
+            resolved.data if resolved.data is True else frozenset(resolved.data or ()) | set(task.constants)
+        )
         return OperatorWork(
-            self.operator_class, kwargs, context, task, data=resolved.data, keep_results=task.do_xcom_push
+            self.operator_class,
+            kwargs,
+            context,
+            task,
+            data=data,
+            hooks=hooks,
+            keep_results=task.do_xcom_push,
         )
 
 
@@ -95,6 +110,7 @@ class IterableOperator(BaseOperator):
     :param input: what is iterated over.
     :param options: limits, retries, and what failed items mean.
     :param resources: name → factory of a context manager, entered once for the task instance.
+    :param item_options: label, callbacks and XComs of each item.
     :param operator_label: the name that the UI shows.
     """
 
@@ -111,6 +127,7 @@ class IterableOperator(BaseOperator):
         constants: Mapping[str, Any] | None = None,
         options: IterateOptions | None = None,
         item_resources: Mapping[str, ResourceFactory] | None = None,
+        item_options: ItemOptions | None = None,
         operator_label: str = "@task.iterate",
         **kwargs: Any,
     ) -> None:
@@ -120,25 +137,30 @@ class IterableOperator(BaseOperator):
         self.constants = dict(constants or {})
         self.options = options or IterateOptions()
         self.item_resources = dict(item_resources or {})
+        self.item_options = item_options or ItemOptions()
         self.custom_operator_name = operator_label
+        # These are for each item, so Airflow must not call them for the task.
+        self._success_callbacks, self.on_success_callback = self.on_success_callback, []
+        self._skipped_callbacks, self.on_skipped_callback = self.on_skipped_callback, []
         self._iteration: Iteration | None = None
 
     def execute(self, context: Context) -> XComIterable | None:
         """Work off the input; the result is a reference to the results."""
         values: Mapping[str, Any] = context
         resolved: ResolvedInput = self.input
-        work = self.work.bind(self, values, resolved)
+        hooks = self._hooks()
+        work = self.work.bind(self, values, resolved, hooks)
         render = (lambda value: self.render_template(value, context)) if self.work.renders_items else None
         results = _Results(values["ti"])
         iteration = self._iteration = Iteration(
             work,
             resolved.items(render) if render is not None else resolved.items(),
             self.options,
-            sink=results if self.do_xcom_push else None,
+            sink=self._sink(results, hooks, values),
             # Entered after the others, and left before them.
             resources={**self.item_resources, **({_RESULTS: results.writing} if self.do_xcom_push else {})},
             classify=self._classifier(values),
-            on_progress=self._log_progress,
+            on_progress=self._progress_keeper(values),
             pass_item=True,
             is_async=work.is_async,
             total=resolved.total(),
@@ -153,6 +175,39 @@ class IterableOperator(BaseOperator):
         """Start nothing new, and end what runs."""
         if self._iteration is not None:
             self._iteration.stop(STOP_GRACE / 2)
+
+    def _hooks(self) -> ItemHooks:
+        return ItemHooks(
+            self.item_options,
+            self.get_template_env(),
+            success=list(self._success_callbacks or ()),  # type: ignore[arg-type]
+            skipped=list(self._skipped_callbacks or ()),  # type: ignore[arg-type]
+        )
+
+    def _sink(self, results: _Results, hooks: ItemHooks, context: Mapping[str, Any]) -> Sink | None:
+        kept = results if self.do_xcom_push else None
+        if self.item_options.on_item_failed is None:
+            return kept
+
+        async def told(outcome: Outcome, pending: Awaitable[None] | None) -> None:
+            if pending is not None:
+                await pending
+            await asyncio.to_thread(
+                hooks.failed, {**item_context(context, outcome.index), "exception": outcome.error}
+            )
+
+        def sink(outcome: Outcome) -> Awaitable[None] | None:
+            pending: Awaitable[None] | None = kept(outcome) if kept is not None else None
+            return told(outcome, pending) if outcome.status == "failed" else pending
+
+        return sink
+
+    def _progress_keeper(self, context: Mapping[str, Any]) -> Callable[[Progress], Awaitable[None]]:
+        async def keep(progress: Progress) -> None:
+            self._log_progress(progress)
+            await asyncio.to_thread(_keep_progress, context, progress)
+
+        return keep
 
     def _classifier(self, context: Mapping[str, Any]) -> Classifier:
         by_airflow = by_type(skip=(AirflowSkipException,), final=(AirflowFailException, AirflowSensorTimeout))
@@ -182,6 +237,7 @@ class IterableOperator(BaseOperator):
     def _finish(self, summary: Summary, results: _Results, context: Mapping[str, Any]) -> XComIterable | None:
         progress = summary.progress
         self._log_progress(progress)
+        _keep_progress(context, progress)
         if summary.failed.count:
             self.log.warning(
                 "%d failed items are put up with, at index %s",
@@ -208,6 +264,16 @@ class IterableOperator(BaseOperator):
 
 
 _RESULTS = "results of the iteration"
+PROGRESS_KEY = "iteration_progress"
+"""Key of the task state store under which the last snapshot of the progress is."""
+
+
+def _keep_progress(context: Mapping[str, Any], progress: Progress) -> None:
+    """Leave a snapshot where a page can read it, also when the task has ended. Blocks: use a thread."""
+    if (store := context.get("task_state_store")) is not None:
+        numbers = ("done", "succeeded", "skipped", "failed", "in_flight", "retried", "total")
+        snapshot: dict[str, Any] = {name: getattr(progress, name) for name in numbers}
+        store.set(PROGRESS_KEY, {**snapshot, "elapsed": round(progress.elapsed, 1)})
 
 
 class _Results:

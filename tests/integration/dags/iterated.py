@@ -9,8 +9,9 @@ from typing import Any
 
 import aiohttp
 from airflow.providers.http.operators.http import HttpOperator
-from airflow.sdk import dag, get_current_context, task
+from airflow.sdk import Asset, dag, get_current_context, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
+from stream_probes import leave_evidence
 
 from airflow_provider_iteration.decorators.iterate import iterate
 from airflow_provider_iteration.operators.http import HttpStreamingOperator
@@ -21,6 +22,10 @@ from airflow_provider_iteration.pagination import Cursor
 async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
+
+
+def called_back(context: Any) -> None:
+    leave_evidence(f"item-{context['ti'].index}")
 
 
 @task
@@ -64,6 +69,27 @@ def iterated() -> None:
         if x % 2 == 0:
             raise AirflowSkipException
         return x
+
+    @iterate(
+        on_success_callback=called_back,
+        xcom_layout="indexed",
+        item_label="number {{ x }}",
+        outlets=[Asset("iterated_asset")],
+    )
+    async def on_the_loop(x: int, outlet_events: Any = None) -> int:
+        # A sync call of Airflow's on the event loop.
+        ti: Any = get_current_context()["ti"]
+        ti.xcom_push("loop", x)
+        outlet_events[Asset("iterated_asset")].extra = {"last": x}
+        return x
+
+    on_the_loop.iterate(x=list(range(8)))
+
+    @task_group
+    def group(n: int) -> None:
+        double.override(task_id="in_group").iterate(x=[n, n + 1])
+
+    group.expand(n=[1, 10])
 
     some = odd.iterate(x=list(range(6)))
     total.override(task_id="total_skipped")(some)

@@ -21,10 +21,12 @@ from airflow.providers.standard.sensors.python import PythonSensor
 from airflow.sdk import DAG, BaseOperator, get_current_context, task, task_group, teardown
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_iteration.decorators.iterate import IterateTask, iterate
 from airflow_provider_iteration.exceptions import ItemsFailed
+from airflow_provider_iteration.iteration.input_field import ResolvedInput
 from tests.support.streams import RUN_A
 from tests.unit.conftest import XComs
 from tests.unit.triggers.test_streaming_trigger import SeveralEvents
@@ -569,3 +571,146 @@ def test_iteration_in_a_task_group_and_as_a_teardown() -> None:
         made: Any = group()
         assert made.task_id == "group.t"
         assert clean.iterate(x=[1]).operator.is_teardown is True
+
+
+class StateStore(dict[str, Any]):
+    """A state store that is a dict."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+
+def test_callbacks_are_called_for_each_item(xcoms: XComs) -> None:
+    """on_success_callback and on_skipped_callback are those of items, in their contexts, not of the task."""
+    called: list[tuple[str, int]] = []
+
+    def work(x: int) -> int:
+        if x == 1:
+            raise AirflowSkipException
+        return x
+
+    with DAG("d", schedule=None):
+        made = iterate(
+            on_success_callback=lambda context: called.append(("success", context["ti"].index)),
+            on_skipped_callback=lambda context: called.append(("skipped", context["ti"].index)),
+        )(work).iterate(x=range(3))
+    execute(made)
+    assert sorted(called) == [("skipped", 1), ("success", 0), ("success", 2)]
+    assert not getattr(made, "operator").on_success_callback  # noqa: B009
+
+
+def test_callback_that_fails_does_no_harm(xcoms: XComs) -> None:
+    """No item fails for its callback."""
+
+    def fail(context: Any) -> None:
+        raise RuntimeError("callback")
+
+    assert run(double, {"on_success_callback": fail}, x=[1]) == [2]
+
+
+def test_failed_item_is_told_of_once(xcoms: XComs) -> None:
+    """on_item_failed has the item's context and its error, after the last retry."""
+    told: list[tuple[int, str]] = []
+
+    def work(x: int) -> int:
+        return 1 // x
+
+    options = {
+        "on_item_failed": lambda context: told.append((context["ti"].index, repr(context["exception"]))),
+        "item_retries": 2,
+        "item_retry_delay": 0,
+        "max_failed_items": 1,
+    }
+    assert run(work, options, x=[1, 0]) == [1]
+    assert told == [(1, "ZeroDivisionError('integer division or modulo by zero')")]
+
+
+@pytest.mark.parametrize("label", ["order {{ x.id }} of {{ run_id }}", lambda arguments: "order 7 of r1"])
+def test_label_is_in_the_error(xcoms: XComs, label: Any) -> None:
+    """An item's label names it where its index says little."""
+
+    def work(x: Any) -> None:
+        raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong") as caught:
+        run(work, {"item_label": label}, x=[{"id": 7}])
+    assert "item_label: order 7 of r1" in caught.value.__notes__
+
+
+def test_indexed_results(xcoms: XComs) -> None:
+    """xcom_layout='indexed' also pushes each result under its own key."""
+    ti = TaskInstance()
+    with DAG("d", schedule=None):
+        made = iterate(xcom_layout="indexed")(double).iterate(x=[1, 2])
+    assert list(execute(made, ti)) == [2, 4]
+    assert ti.pushed == {"return_value_0": 2, "return_value_1": 4}
+
+
+def test_no_results(xcoms: XComs) -> None:
+    """do_xcom_push=False keeps nothing, and anything may be returned."""
+    with DAG("d", schedule=None):
+        made = iterate(do_xcom_push=False)(lambda x: object()).override(task_id="t").iterate(x=[1])
+    assert execute(made) is None
+    assert xcoms.rows == {}
+
+
+def test_results_are_logged_if_asked_for(xcoms: XComs, capsys: pytest.CaptureFixture[str]) -> None:
+    """show_return_value_in_logs logs a line for each item."""
+    run(double, {"show_return_value_in_logs": True}, x=[21])
+    assert "Item returned" in capsys.readouterr().out
+
+
+def test_progress_is_left_where_a_page_can_read_it(xcoms: XComs) -> None:
+    """The last snapshot stays in the task's state store."""
+    store = StateStore()
+    with DAG("d", schedule=None):
+        made = iterate(double).iterate(x=[1, 2, 3])
+    execute(made, task_state_store=store)
+    kept = store["iteration_progress"]
+    assert (kept["done"], kept["succeeded"], kept["total"]) == (3, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"item_label": 5}, TypeError),
+        ({"on_item_failed": "f"}, TypeError),
+        ({"xcom_layout": "rows"}, ValueError),
+        ({"show_return_value_in_logs": 1}, TypeError),
+    ],
+)
+def test_wrong_item_option(options: dict[str, Any], error: type[Exception]) -> None:
+    """The option is named."""
+    with pytest.raises(error, match=next(iter(options))):
+        iterate(**options)
+
+
+class FakeMapped(LazyXComSequence):  # type: ignore[type-arg]
+    """The outputs of 10,000 mapped instances, which counts how it is read."""
+
+    def __init__(self) -> None:
+        self.reads: list[Any] = []
+
+    def __getitem__(self, key: Any) -> Any:
+        self.reads.append(key)
+        return list(range(10_000))[key]
+
+    def __len__(self) -> int:
+        raise AssertionError("a length costs a request, and is not needed")
+
+
+def test_mapped_upstream_is_read_in_slices() -> None:
+    """M1: ten thousand outputs of a mapped task are read in slices, not one by one."""
+    mapped = FakeMapped()
+    resolved = ResolvedInput({"x": mapped}, whole=False, literal=frozenset())
+    assert [each["x"] for each in resolved.items()] == list(range(10_000))
+    assert len(mapped.reads) <= 10_000 // 256 + 2
+    assert all(isinstance(key, slice) for key in mapped.reads)
+
+
+def test_rendered_field_reads_no_row() -> None:
+    """What the UI shows of an input is a summary."""
+    mapped = FakeMapped()
+    resolved = ResolvedInput({"x": mapped, "y": [1, 2]}, whole=False, literal=frozenset("y"))
+    assert resolved.serialize() == {"x": "outputs of a mapped task", "y": "2 items"}
+    assert mapped.reads == []
