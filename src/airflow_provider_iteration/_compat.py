@@ -9,8 +9,9 @@ where Airflow is loaded anyway: importing it is not cheap.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 # The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
@@ -47,6 +48,7 @@ __all__ = [
     "allow_class",
     "allowed_to_execute",
     "config_float",
+    "connections_once",
     "context_keys",
     "current_context",
     "delete_xcom",
@@ -237,3 +239,57 @@ def retry_decision(policy: Any, error: Exception, attempt: int, retries: int, co
     names = {RetryAction.FAIL: "fail", RetryAction.RETRY: "retry"}
     delay = None if decision.retry_delay is None else decision.retry_delay.total_seconds()
     return names.get(decision.action), delay
+
+
+class ConnectionsOnce(dict[str, Any]):
+    """
+    The connections that items look up, each asked for once: a lookup is a request to the api-server.
+
+    Lookups in threads fill it. One on the event loop must not block, and finds what is there already.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._loop_thread = threading.get_ident()
+
+    def __contains__(self, conn_id: object) -> bool:
+        if super().__contains__(conn_id):
+            return True
+        if threading.get_ident() == self._loop_thread:
+            return False
+        with self._lock:
+            if not super().__contains__(conn_id):
+                self.look_up(str(conn_id))
+        return True
+
+    def look_up(self, conn_id: str) -> None:
+        """Ask for a connection, past this dict. Blocks."""
+        from airflow.sdk.execution_time import context
+
+        token = context._preset_connections.set(None)
+        try:
+            self[conn_id] = context._get_connection(conn_id)
+        finally:
+            context._preset_connections.reset(token)
+
+
+@contextmanager
+def connections_once(known: Iterable[str] = ()) -> Iterator[None]:
+    """
+    Have each connection looked up once by all that runs inside.
+
+    :param known: ids of connections that will be needed; those that cannot be found are left to who asks.
+    """
+    # Connections that are set beforehand, for a context and its copies. Since 3.3.
+    from airflow.sdk.execution_time.context import _preset_connections
+
+    connections = ConnectionsOnce()
+    for conn_id in known:
+        with suppress(Exception):
+            connections.look_up(conn_id)
+    token = _preset_connections.set(connections)
+    try:
+        yield
+    finally:
+        _preset_connections.reset(token)

@@ -20,10 +20,10 @@ def iterated(airflow: Deployment) -> tuple[Deployment, str]:
 
 
 def test_many_items_are_one_task_instance(iterated: tuple[Deployment, str]) -> None:
-    """M1, M3: 5,000 items from an upstream task are one task instance, and few rows."""
+    """M1, M3: 20,000 items from an upstream task are one task instance, and few rows."""
     airflow, run = iterated
     instances = [i for i in airflow.inspect.task_instances("iterated", run) if i.task_id == "double"]
-    assert airflow.inspect.xcom("iterated", run, "total") == [5000, 2 * sum(range(5000))]
+    assert airflow.inspect.xcom("iterated", run, "total") == [20_000, 2 * sum(range(20_000))]
     assert len(instances) == 1
     assert airflow.counts("iterated", run, "double").xcom_rows < 30
 
@@ -33,6 +33,12 @@ def test_what_an_item_pushes_carries_its_index(iterated: tuple[Deployment, str])
     airflow, run = iterated
     pushed = [airflow.inspect.xcom("iterated", run, "push", f"mine_{index}") for index in range(3)]
     assert pushed == [7, 8, 9]
+
+
+def test_iterations_are_chained(iterated: tuple[Deployment, str]) -> None:
+    """M7: the results of one iteration are the input of another."""
+    airflow, run = iterated
+    assert airflow.inspect.xcom("iterated", run, "total_chained") == [20_000, 4 * sum(range(20_000))]
 
 
 def test_mapped_upstream_is_iterated_over(iterated: tuple[Deployment, str]) -> None:
@@ -93,7 +99,7 @@ def test_progress_is_logged(iterated: tuple[Deployment, str]) -> None:
     """The log says how far the task came."""
     airflow, run = iterated
     log = airflow.inspect.task_log("iterated", run, "double")
-    assert "5000 of 5000 items done: 5000 succeeded, 0 skipped, 0 failed" in log
+    assert "20000 of 20000 items done: 20000 succeeded, 0 skipped, 0 failed" in log
 
 
 def test_stream_is_iterated_over_with_a_session_of_its_own(airflow: Deployment) -> None:

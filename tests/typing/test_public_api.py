@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, assert_type
 
 import airflow_provider_iteration
+from airflow_provider_iteration.decorators.iterate import IteratePartial, IterateTask
 from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.pagination import Cursor, MaxPages, NextLink, Paginator, load_paginator
 from airflow_provider_iteration.streams import Page
@@ -31,6 +32,19 @@ def read(items: XComIterable) -> None:
     assert_type(items[1:2], list[Any])
     as_sequence: Sequence[Any] = items
     assert_type(as_sequence, Sequence[Any])
+
+
+def test_iterate_is_typed() -> None:
+    """The decorator, bare and with options, and the form for operators, keep their types."""
+
+    def work(x: int) -> int:
+        return x
+
+    assert_type(airflow_provider_iteration.iterate(work), IterateTask)
+    assert_type(airflow_provider_iteration.iterate(task_concurrency=3)(work), IterateTask)
+    assert_type(airflow_provider_iteration.iterate(work).override(task_id="x").partial(x=1), IterateTask)
+    partial = airflow_provider_iteration.iterate(HttpStreamingOperator.partial(task_id="x"))
+    assert_type(partial, IteratePartial)
 
 
 def test_public_names_are_typed() -> None:

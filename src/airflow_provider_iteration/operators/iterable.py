@@ -55,6 +55,10 @@ class FunctionSpec:
 
     renders_items: ClassVar[bool] = True
 
+    def connections(self) -> list[str]:
+        """Return ids of connections that are known beforehand: none."""
+        return []
+
     def bind(
         self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
     ) -> FunctionWork:
@@ -78,6 +82,14 @@ class OperatorSpec:
     kwargs: dict[str, Any]
 
     renders_items: ClassVar[bool] = False
+
+    def connections(self) -> list[str]:
+        """Return ids of connections among the arguments."""
+        return sorted(
+            value
+            for name, value in self.kwargs.items()
+            if name.endswith("conn_id") and isinstance(value, str) and "{" not in value
+        )
 
     def bind(
         self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
@@ -167,7 +179,7 @@ class IterableOperator(BaseOperator):
             grace=STOP_GRACE / 2,
         )
         set_current(values)
-        with _compat.current_context(RoutedContext()):
+        with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
             summary = iteration.run_blocking()
         return self._finish(summary, results, values)
 

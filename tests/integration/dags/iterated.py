@@ -29,7 +29,7 @@ def called_back(context: Any) -> None:
 
 
 @task
-def numbers(count: int = 5000) -> list[int]:
+def numbers(count: int = 20_000) -> list[int]:
     return list(range(count))
 
 
@@ -53,7 +53,9 @@ def push(x: int) -> int:
 
 @dag(schedule=None)
 def iterated() -> None:
-    total(double.iterate(x=numbers()))
+    doubled = double.iterate(x=numbers())
+    total(doubled)
+    total.override(task_id="total_chained")(double.override(task_id="chained").iterate(x=doubled))
     total.override(task_id="total_pushed")(push.iterate(x=[7, 8, 9]))
 
     @task
@@ -86,10 +88,10 @@ def iterated() -> None:
     on_the_loop.iterate(x=list(range(8)))
 
     @task_group
-    def group(n: int) -> None:
-        double.override(task_id="in_group").iterate(x=[n, n + 1])
+    def group(n: list[int]) -> None:
+        double.override(task_id="in_group").iterate(x=n)
 
-    group.expand(n=[1, 10])
+    group.expand(n=[[1, 2], [10]])
 
     some = odd.iterate(x=list(range(6)))
     total.override(task_id="total_skipped")(some)

@@ -18,7 +18,16 @@ import structlog
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.sensors.python import PythonSensor
-from airflow.sdk import DAG, BaseOperator, get_current_context, task, task_group, teardown
+from airflow.sdk import (
+    DAG,
+    BaseHook,
+    BaseOperator,
+    Connection,
+    get_current_context,
+    task,
+    task_group,
+    teardown,
+)
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
@@ -714,3 +723,70 @@ def test_rendered_field_reads_no_row() -> None:
     resolved = ResolvedInput({"x": mapped, "y": [1, 2]}, whole=False, literal=frozenset("y"))
     assert resolved.serialize() == {"x": "outputs of a mapped task", "y": "2 items"}
     assert mapped.reads == []
+
+
+class CountingBackend:
+    """A secrets backend that counts its lookups."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def get_connection(self, conn_id: str) -> Connection:
+        self.asked.append(conn_id)
+        return Connection(conn_id=conn_id, conn_type="http", host="shop")
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> CountingBackend:
+    made = CountingBackend()
+    monkeypatch.setattr("airflow.sdk.execution_time.supervisor.ensure_secrets_backend_loaded", lambda: [made])
+    monkeypatch.setattr("airflow.sdk.execution_time.context._mask_connection_secrets", lambda conn: None)
+    return made
+
+
+def test_connection_is_looked_up_once(xcoms: XComs, backend: CountingBackend) -> None:
+    """A lookup is a request to the api-server: a thousand items make one."""
+    assert run(lambda x: BaseHook.get_connection("shop").host, x=range(1000)) == ["shop"] * 1000
+    assert backend.asked == ["shop"]
+
+
+def test_connection_of_an_operator_is_looked_up_beforehand(xcoms: XComs, backend: CountingBackend) -> None:
+    """An operator names its connection, so that coroutines find it as well."""
+
+    class Asking(BaseOperator):
+        def __init__(self, *, shop_conn_id: str, n: int, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.shop_conn_id = shop_conn_id
+
+        def execute(self, context: Any) -> Any:
+            return BaseHook.get_connection(self.shop_conn_id).host
+
+    with DAG("d", schedule=None):
+        made = iterate(Asking.partial(task_id="t", shop_conn_id="shop")).iterate(n=list(range(50)))
+    assert list(execute(made)) == ["shop"] * 50
+    assert backend.asked == ["shop"]
+
+
+async def test_deferred_items_count_as_in_flight(xcoms: XComs) -> None:
+    """C1: never more items than the limit are worked on, those that wait for a trigger counted."""
+    live: list[int] = []
+    most: list[int] = []
+
+    class Counted(BaseOperator):
+        def __init__(self, *, number: int, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.number = number
+
+        def execute(self, context: Any) -> None:
+            live.append(self.number)
+            most.append(len(live))
+            self.defer(trigger=Numbers(count=self.number), method_name="done")
+
+        def done(self, context: Any, event: Any) -> Any:
+            live.remove(self.number)
+            return event
+
+    with DAG("d", schedule=None):
+        made = iterate(Counted.partial(task_id="t"), task_concurrency=3).iterate(number=list(range(40)))
+    assert await asyncio.to_thread(lambda: list(execute(made))) == list(range(40))
+    assert max(most) <= 3
