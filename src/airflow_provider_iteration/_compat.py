@@ -53,6 +53,7 @@ __all__ = [
     "current_context",
     "delete_xcom",
     "determine_kwargs",
+    "from_serde",
     "get_unique_task_id",
     "has_mapped_dependants",
     "has_task_listeners",
@@ -69,6 +70,7 @@ __all__ = [
     "render_fields",
     "retry_decision",
     "srv_base_url",
+    "to_serde",
     "write_xcom",
 ]
 
@@ -293,3 +295,18 @@ def connections_once(known: Iterable[str] = ()) -> Iterator[None]:
         yield
     finally:
         _preset_connections.reset(token)
+
+
+def to_serde(value: Any) -> Any:
+    """Make JSON of a value as Airflow does for its XComs: dates, decimals, pydantic models and others."""
+    # Since 3.1 (airflow.sdk.serde).
+    from airflow.sdk.serde import serialize
+
+    return serialize(value)
+
+
+def from_serde(data: Any) -> Any:
+    """Give back what :func:`to_serde` was given; only classes that the deployment allows."""
+    from airflow.sdk.serde import deserialize
+
+    return deserialize(data)

@@ -120,7 +120,7 @@ def checked_result(result: Any) -> Any:
     :raises TypeError: if it is of a type that a stream does not hold; the item then fails.
     """
     try:
-        encode_items([result])
-    except TypeError as error:
+        encode_items([result], _compat.to_serde)
+    except (TypeError, AttributeError, RecursionError) as error:
         raise TypeError(f"the result cannot be stored: {error}") from None
     return result

@@ -16,7 +16,7 @@ import base64
 import json
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,7 @@ MAX_SHAPES = 64
 MAX_DEPTH = 200
 _BYTES = "$bytes"
 _TUPLE = "$tuple"
+_FOREIGN = "$airflow"
 
 
 class EncodedItems(msgspec.Struct, frozen=True):
@@ -42,28 +43,34 @@ class _NotPlain(Exception):
     """Plain JSON would lose something."""
 
 
-def encode_items(items: Sequence[Any]) -> EncodedItems:
+Foreign: TypeAlias = Callable[[Any], Any]
+"""Turns a value of a type that is unknown here into JSON, or back. Raises TypeError if it cannot."""
+
+
+def encode_items(items: Sequence[Any], foreign: Foreign | None = None) -> EncodedItems:
     """
     Encode the items of one row.
 
     :param items: JSON values, ``bytes`` and tuples, nested in any way.
-    :raises TypeError: for any other type; the message names its place.
+    :param foreign: makes JSON of values of other types.
+    :raises TypeError: for a value of another type; the message names its place.
     """
     try:
         shapes = _plain_shapes(items)
     except _NotPlain:
-        return EncodedItems("text", _to_text(items))
+        return EncodedItems("text", dump_text(list(items), foreign))
     return EncodedItems("json", list(items), shapes)
 
 
-def decode_items(encoded: EncodedItems) -> list[Any]:
+def decode_items(encoded: EncodedItems, foreign: Foreign | None = None) -> list[Any]:
     """
     Give back what was passed to :func:`encode_items`.
 
+    :param foreign: makes values of other types of their JSON.
     :raises ValueError: for an encoding that this version does not know.
     """
     if encoded.enc == "text":
-        items: list[Any] = _untag(json.loads(encoded.items))
+        items: list[Any] = _untag(json.loads(encoded.items), foreign)
         return items
     if encoded.enc != "json":
         raise ValueError(f"unknown encoding {encoded.enc!r}: written by a newer version of this package?")
@@ -73,14 +80,14 @@ def decode_items(encoded: EncodedItems) -> list[Any]:
     return [_reordered(item, orders) for item in encoded.items]
 
 
-def dump_text(value: Any) -> str:
+def dump_text(value: Any, foreign: Foreign | None = None) -> str:
     """Encode one value as ASCII text that survives every database."""
-    return json.dumps(_tag(value, ""), ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(_tag(value, "", foreign), ensure_ascii=True, separators=(",", ":"))
 
 
 def load_text(text: str) -> Any:
     """Give back what was passed to :func:`dump_text`."""
-    return _untag(json.loads(text))
+    return _untag(json.loads(text), None)
 
 
 def estimate_size(value: Any) -> int:
@@ -89,10 +96,6 @@ def estimate_size(value: Any) -> int:
         return len(msgspec.json.encode(value, enc_hook=repr))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return len(repr(value))
-
-
-def _to_text(items: Sequence[Any]) -> str:
-    return dump_text(list(items))
 
 
 # The walk over plain values: one pass that both proves that nothing is lost and collects the shapes.
@@ -186,37 +189,39 @@ def _reordered(value: Any, orders: dict[frozenset[str], list[str]]) -> Any:
 # ``$`` gets one more ``$``, so that data which looks like a tag stays data.
 
 
-def _tag(value: Any, place: str) -> Any:
+def _tag(value: Any, place: str, foreign: Foreign | None) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
     if kind is bytes:
         return {_BYTES: base64.b64encode(value).decode("ascii")}
     if kind is tuple:
-        return {_TUPLE: [_tag(member, f"{place}[{index}]") for index, member in enumerate(value)]}
+        return {_TUPLE: [_tag(member, f"{place}[{index}]", foreign) for index, member in enumerate(value)]}
     if kind is list:
-        return [_tag(member, f"{place}[{index}]") for index, member in enumerate(value)]
+        return [_tag(member, f"{place}[{index}]", foreign) for index, member in enumerate(value)]
     if kind is dict:
-        return _tag_dict(value, place)
+        return _tag_dict(value, place, foreign)
+    if foreign is not None:
+        return {_FOREIGN: foreign(value)}
     raise TypeError(
         f"item{place} is of type {kind.__module__}.{kind.__qualname__}, which a stream cannot keep: "
         "use JSON values, bytes and tuples"
     )
 
 
-def _tag_dict(value: dict[Any, Any], place: str) -> dict[str, Any]:
+def _tag_dict(value: dict[Any, Any], place: str, foreign: Foreign | None) -> dict[str, Any]:
     for key in value:
         if type(key) is not str:
             raise TypeError(f"item{place} has a key of type {type(key).__qualname__}: keys must be str")
-    tagged = {key: _tag(member, f"{place}[{key!r}]") for key, member in value.items()}
+    tagged = {key: _tag(member, f"{place}[{key!r}]", foreign) for key, member in value.items()}
     if len(tagged) == 1 and next(iter(tagged)).startswith("$"):
         return {"$" + key: member for key, member in tagged.items()}
     return tagged
 
 
-def _untag(value: Any) -> Any:
+def _untag(value: Any, foreign: Foreign | None) -> Any:
     if type(value) is list:
-        return [_untag(member) for member in value]
+        return [_untag(member, foreign) for member in value]
     if type(value) is not dict:
         return value
     if len(value) == 1:
@@ -224,7 +229,9 @@ def _untag(value: Any) -> Any:
         if key == _BYTES:
             return base64.b64decode(member)
         if key == _TUPLE:
-            return tuple(_untag(entry) for entry in member)
+            return tuple(_untag(entry, foreign) for entry in member)
+        if key == _FOREIGN:
+            return member if foreign is None else foreign(member)
         if key.startswith("$"):
-            return {key[1:]: _untag(member)}
-    return {key: _untag(member) for key, member in value.items()}
+            return {key[1:]: _untag(member, foreign)}
+    return {key: _untag(member, foreign) for key, member in value.items()}

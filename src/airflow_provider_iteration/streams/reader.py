@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from airflow_provider_iteration.exceptions import CorruptChunk, MissingChunk
-from airflow_provider_iteration.streams.codec import EncodedItems, decode_items
+from airflow_provider_iteration.streams.codec import EncodedItems, Foreign, decode_items
 from airflow_provider_iteration.streams.head import ChunkMap, Extent, chunk_key
 
 CHUNKS_KEPT = 2
@@ -26,6 +26,7 @@ class ChunkReader:
     :param run: id of the run.
     :param extents: the chunks of the run.
     :param task: the producing task in words, for messages.
+    :param foreign: gives back values of types that the codec does not know.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class ChunkReader:
         run: str,
         extents: tuple[Extent, ...],
         task: str,
+        foreign: Foreign | None = None,
     ) -> None:
+        self._foreign = foreign
         self._fetch = fetch
         self._key = key
         self._run = run
@@ -95,7 +98,7 @@ class ChunkReader:
             raise MissingChunk(key, span.start, self._task)
         if row.get("run") != self._run or row.get("start") != span.start:
             raise CorruptChunk(f"XCom {key!r} of {self._task} does not hold the items from {span.start}")
-        items = decode_items(EncodedItems(row["enc"], row["items"], row.get("shapes", [])))
+        items = decode_items(EncodedItems(row["enc"], row["items"], row.get("shapes", [])), self._foreign)
         if len(items) != len(span):
             raise CorruptChunk(
                 f"XCom {key!r} of {self._task} holds {len(items)} items where {len(span)} belong"

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from airflow_provider_iteration.exceptions import Fenced, StreamError
-from airflow_provider_iteration.streams.codec import encode_items, estimate_size
+from airflow_provider_iteration.streams.codec import Foreign, encode_items, estimate_size
 from airflow_provider_iteration.streams.events import StreamEvent
 from airflow_provider_iteration.streams.head import FORMAT_VERSION, Head, chunk_key, head_key
 from airflow_provider_iteration.streams.opening import open_head, owns
@@ -55,6 +55,7 @@ class StreamWriter:
     :param pace: the duty cycle shared with other streams.
     :param options: the stream's key, sizes and times.
     :param log: host whose log tells about this run.
+    :param foreign: makes JSON of values of types that the codec does not know.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class StreamWriter:
         pace: Pace,
         options: StreamOptions | None = None,
         log: str | None = None,
+        foreign: Foreign | None = None,
     ) -> None:
+        self._foreign = foreign
         self._store = store
         self._options = options or StreamOptions()
         self._key = self._options.key
@@ -256,7 +259,7 @@ class StreamWriter:
         )
         if items:
             key = chunk_key(self._key, head.run, self._head.chunks, head.incarnation)
-            await self._store.set(key, await asyncio.to_thread(_row, self._head, head, items))
+            await self._store.set(key, await asyncio.to_thread(_row, self._head, head, items, self._foreign))
         return head
 
     async def _publish(self, head: Head) -> None:
@@ -264,8 +267,8 @@ class StreamWriter:
         self._head = head
 
 
-def _row(before: Head, after: Head, items: list[Any]) -> dict[str, Any]:
-    encoded = encode_items(items)
+def _row(before: Head, after: Head, items: list[Any], foreign: Foreign | None) -> dict[str, Any]:
+    encoded = encode_items(items, foreign)
     row = {
         "v": FORMAT_VERSION,
         "run": after.run,

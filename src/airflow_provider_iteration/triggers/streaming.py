@@ -99,7 +99,12 @@ class StreamingTrigger(BaseTrigger):
         run = str(self._task_instance_or_raise().id)
         options = self.stream_options
         writer = StreamWriter(
-            self._store(), run=run, pace=shared_pace(), options=options, log=platform.node()
+            self._store(),
+            run=run,
+            pace=shared_pace(),
+            options=options,
+            log=platform.node(),
+            foreign=_compat.to_serde,
         )
         async with writer:
             head = await produce(self.pages, writer, options)

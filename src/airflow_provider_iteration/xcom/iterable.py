@@ -54,7 +54,12 @@ class XComIterable(Sequence[Any]):
     @cached_property
     def _reader(self) -> ChunkReader:
         return ChunkReader(
-            self._fetch, key=self.key, run=self.run, extents=self.extents, task=str(self.place)
+            self._fetch,
+            key=self.key,
+            run=self.run,
+            extents=self.extents,
+            task=str(self.place),
+            foreign=_compat.from_serde,
         )
 
     def _fetch(self, key: str) -> Any:

@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -790,3 +792,12 @@ async def test_deferred_items_count_as_in_flight(xcoms: XComs) -> None:
         made = iterate(Counted.partial(task_id="t"), task_concurrency=3).iterate(number=list(range(40)))
     assert await asyncio.to_thread(lambda: list(execute(made))) == list(range(40))
     assert max(most) <= 3
+
+
+def test_results_of_airflows_own_types(xcoms: XComs) -> None:
+    """What Airflow's XComs take is taken here too: dates, decimals, and what holds them."""
+    moment = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    values = [{"at": moment, "price": Decimal("1.50")}, [moment], {1, 2}]
+    results = run(lambda n: values[n], n=range(3))
+    assert results == values
+    assert results[0]["at"].utcoffset() == timedelta(0)
