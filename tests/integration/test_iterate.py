@@ -61,6 +61,15 @@ def test_skipped_items_skip_what_wants_all(iterated: tuple[Deployment, str]) -> 
     assert airflow.inspect.xcom("iterated", run, "total_anyway") == [3, 9]
 
 
+def test_template_shows_results_shortly(iterated: tuple[Deployment, str]) -> None:
+    """X1: a template with the results says what they are, and reads none."""
+    airflow, run = iterated
+    assert (
+        airflow.inspect.xcom("iterated", run, "shown")
+        == "XComIterable(20000 items of iterated.double, not read)"
+    )
+
+
 def test_sync_call_on_the_event_loop_makes_progress(iterated: tuple[Deployment, str]) -> None:
     """C2: a coroutine that calls Airflow synchronously does not hang, while results are being written."""
     airflow, run = iterated

@@ -66,6 +66,12 @@ def iterated() -> None:
     total.override(task_id="total_mapped")(double.override(task_id="double_mapped").iterate(x=mapped))
     one.override(task_id="expanded").expand(x=double.override(task_id="two").iterate(x=[1, 2]))
 
+    @task
+    def shown(text: str) -> str:
+        return text
+
+    shown("{{ ti.xcom_pull('double') }}").set_upstream(doubled)
+
     @iterate
     def odd(x: int) -> int:
         if x % 2 == 0:

@@ -801,3 +801,29 @@ def test_results_of_airflows_own_types(xcoms: XComs) -> None:
     results = run(lambda n: values[n], n=range(3))
     assert results == values
     assert results[0]["at"].utcoffset() == timedelta(0)
+
+
+def test_one_pool_slot_for_all_items() -> None:
+    """C3: a task instance takes one slot of its pool, however many items run at a time."""
+    with DAG("d", schedule=None):
+        made = iterate(Greeter.partial(task_id="t", greeting="a", pool="small"), task_concurrency=50).iterate(
+            name=["b"]
+        )
+    assert (made.pool, made.pool_slots) == ("small", 1)
+
+
+def test_input_that_turns_out_to_be_none(xcoms: XComs) -> None:
+    """An upstream task that returned nothing is an error that names the argument."""
+    with DAG("d", schedule=None):
+        made = iterate(double).iterate(x=[1])
+    operator: Any = getattr(made, "operator")  # noqa: B009
+    instance = TaskInstance()
+    operator.input = ResolvedInput({"x": None}, whole=False, literal=frozenset())
+    with pytest.raises(TypeError, match="x: cannot iterate over a value of type None"):
+        operator.execute({"ti": instance, "task_instance": instance})
+
+
+def test_misspelt_option_is_refused_at_parse_time() -> None:
+    """An option that there is not is named when the Dag is parsed."""
+    with pytest.raises(TypeError, match="task_concurency"), DAG("d", schedule=None):
+        iterate(task_concurency=3)(double).iterate(x=[1])
