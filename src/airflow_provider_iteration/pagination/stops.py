@@ -202,51 +202,41 @@ class MaxItems(StopCondition, frozen=True, tag="max_items"):
         return progress.items >= self.n
 
 
-class AnyOf(StopCondition, frozen=True, tag="any_of"):
+class Group(StopCondition, frozen=True):
+    """Base of the conditions that are made of others."""
+
+    conditions: tuple[AnyStop, ...]
+
+    def __post_init__(self) -> None:
+        _flatten(self)
+
+    def counts_items(self) -> bool:
+        return any(condition.counts_items() for condition in self.conditions)
+
+    def reads_body(self) -> bool:
+        return any(condition.reads_body() for condition in self.conditions)
+
+    def looked_for(self) -> tuple[str, ...]:
+        return tuple(path for condition in self.conditions for path in condition.looked_for())
+
+
+class AnyOf(Group, frozen=True, tag="any_of"):
     """
     Ends when one of its conditions does; what ``a | b`` makes.
 
     :param conditions: at least one; those of another ``AnyOf`` become its own.
     """
 
-    conditions: tuple[AnyStop, ...]
-
-    def __post_init__(self) -> None:
-        _flatten(self)
-
-    def counts_items(self) -> bool:
-        return any(condition.counts_items() for condition in self.conditions)
-
-    def reads_body(self) -> bool:
-        return any(condition.reads_body() for condition in self.conditions)
-
-    def looked_for(self) -> tuple[str, ...]:
-        return tuple(path for condition in self.conditions for path in condition.looked_for())
-
     def met(self, page: PageView, progress: Progress) -> bool:
         return any(condition.met(page, progress) for condition in self.conditions)
 
 
-class AllOf(StopCondition, frozen=True, tag="all_of"):
+class AllOf(Group, frozen=True, tag="all_of"):
     """
     Ends when all of its conditions do; what ``a & b`` makes.
 
     :param conditions: at least one; those of another ``AllOf`` become its own.
     """
-
-    conditions: tuple[AnyStop, ...]
-
-    def __post_init__(self) -> None:
-        _flatten(self)
-
-    def counts_items(self) -> bool:
-        return any(condition.counts_items() for condition in self.conditions)
-
-    def reads_body(self) -> bool:
-        return any(condition.reads_body() for condition in self.conditions)
-
-    def looked_for(self) -> tuple[str, ...]:
-        return tuple(path for condition in self.conditions for path in condition.looked_for())
 
     def met(self, page: PageView, progress: Progress) -> bool:
         return all(condition.met(page, progress) for condition in self.conditions)
@@ -295,7 +285,7 @@ def _both(*conditions: Any) -> tuple[AnyStop, ...]:
     return conditions
 
 
-def _flatten(group: AnyOf | AllOf) -> None:
+def _flatten(group: Group) -> None:
     if isinstance(group.conditions, (str, StopCondition)) or not group.conditions:
         raise ValueError("conditions: expected a sequence of at least one stop condition")
     flat: list[AnyStop] = []
