@@ -65,12 +65,14 @@ __all__ = [
     "is_resolvable",
     "jinja_filter_names",
     "lend_dag",
+    "push_result",
     "python_operator",
     "read_xcom",
     "render_fields",
     "retry_decision",
     "srv_base_url",
     "to_serde",
+    "trigger_failure",
     "write_xcom",
 ]
 
@@ -136,7 +138,7 @@ def is_resolvable(value: Any) -> bool:
     return isinstance(value, ResolveMixin)
 
 
-def in_mapped_task_group(operator: BaseOperator) -> bool:
+def in_mapped_task_group(operator: Any) -> bool:
     """Tell whether any task group around the operator is mapped."""
     return next(iter(operator.iter_mapped_task_groups()), None) is not None
 
@@ -310,3 +312,25 @@ def from_serde(data: Any) -> Any:
     from airflow.sdk.serde import deserialize
 
     return deserialize(data)
+
+
+def trigger_failure(lines: list[str] | None) -> tuple[str, dict[str, Any]]:
+    """
+    Return the method and arguments with which Airflow resumes a task whose trigger failed.
+
+    :param lines: the traceback; None if the deferral took too long.
+    """
+    # Since 3.0 (airflow.sdk.bases.operator).
+    from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
+
+    if lines is None:
+        return TRIGGER_FAIL_REPR, {"error": TriggerFailureReason.TRIGGER_TIMEOUT}
+    return TRIGGER_FAIL_REPR, {"error": TriggerFailureReason.TRIGGER_FAILURE, "traceback": lines}
+
+
+def push_result(ti: Any, value: Any, log: Any) -> None:
+    """Push a task's result as the task runner does, with its length where mapped tasks expand over it."""
+    # Since 3.0 (airflow.sdk.execution_time.task_runner).
+    from airflow.sdk.execution_time.task_runner import _push_xcom_if_needed
+
+    _push_xcom_if_needed(value, ti, log)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 import attrs
-from airflow.sdk import BaseOperator, XComArg
+from airflow.sdk import BaseOperator, TriggerRule, XComArg
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.functions import check_arguments
 from airflow_provider_iteration.iteration.hooks import ItemOptions
-from airflow_provider_iteration.iteration.input_field import IterateInput
+from airflow_provider_iteration.iteration.input_field import IterateInput, references_in
 from airflow_provider_iteration.iteration.inputs import elements_of
 from airflow_provider_iteration.iteration.operators import OF_THE_TASK, check_operator
 from airflow_provider_iteration.iteration.options import IterateOptions, check_names
@@ -23,6 +23,7 @@ from airflow_provider_iteration.operators.iterable import FunctionSpec, Iterable
 __all__ = ["IterateTask", "iterate"]
 
 _RESOURCES = "resources"
+_ALSO_OF_ITEMS = ("default_args", "do_xcom_push", "execution_timeout", "params", "retries")
 _TASK_ARGUMENTS = frozenset(inspect.signature(BaseOperator.__init__).parameters) - {"self", "kwargs"}
 
 
@@ -62,7 +63,11 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
         :raises TypeError: if it is anything else.
         """
         _check_mappings(kwargs)
-        check_arguments(self.function, [*self._constants(), *self._resources()], complete=False)
+        known = [*self._constants(), *self._resources()]
+        check_arguments(self.function, known, complete=False)
+        for item in kwargs if isinstance(kwargs, (list, tuple)) else ():
+            if isinstance(item, Mapping):
+                check_arguments(self.function, [*known, *item], complete=True)
         return self._make(IterateInput(kwargs, whole=True))
 
     def partial(self, **kwargs: Any) -> IterateTask:
@@ -94,6 +99,11 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
 
     def _make(self, input: IterateInput) -> XComArg:
         kwargs = {name: value for name, value in self.kwargs.items() if name != "op_kwargs"}
+        if self.is_teardown:
+            if "trigger_rule" in kwargs:
+                raise ValueError("Trigger rule not configurable for teardown tasks.")
+            kwargs["trigger_rule"] = TriggerRule.ALL_DONE_SETUP_SUCCESS
+        fails_run = kwargs.pop("on_failure_fail_dagrun", self.on_failure_fail_dagrun)
         task_id = _compat.get_unique_task_id(
             kwargs.pop("task_id"), kwargs.get("dag"), kwargs.get("task_group")
         )
@@ -107,6 +117,8 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
         )
         operator.is_setup = self.is_setup
         operator.is_teardown = self.is_teardown
+        operator.on_failure_fail_dagrun = fails_run
+        operator.returns_dag_result = self.returns_dag_result
         if self.function.__doc__ and not operator.doc_md:
             operator.doc_md = self.function.__doc__
         return XComArg(operator)
@@ -138,7 +150,9 @@ class IteratePartial:
         for name, value in inputs.items():
             if not _compat.is_resolvable(value):
                 elements_of(name, value)
-        _compat.validate_mapping_kwargs(self._partial.operator_class, "partial", inputs)
+        _compat.validate_mapping_kwargs(self._partial.operator_class, "partial", dict(inputs))
+        for value in inputs["mode"] if isinstance(inputs.get("mode"), (list, tuple)) else ():
+            check_operator(self._partial.operator_class, {"mode": value})
         if both := sorted(set(self._partial.kwargs) & set(inputs)):
             raise TypeError(f"iterate(): {both[0]!r} is given in partial() already")
         return self._make(IterateInput(inputs))
@@ -150,6 +164,10 @@ class IteratePartial:
         :param kwargs: a list of mappings, or another task's output.
         """
         _check_mappings(kwargs)
+        for item in kwargs if isinstance(kwargs, (list, tuple)) else ():
+            if isinstance(item, Mapping):
+                _compat.validate_mapping_kwargs(self._partial.operator_class, "partial", dict(item))
+                check_operator(self._partial.operator_class, item)
         return self._make(IterateInput(kwargs, whole=True))
 
     def _make(self, input: IterateInput) -> IterableOperator:
@@ -157,9 +175,14 @@ class IteratePartial:
         of_the_task = {
             name: given.pop(name) for name in list(given) if name in _TASK_ARGUMENTS or name in OF_THE_TASK
         }
-        constants = {name: value for name, value in given.items() if _compat.is_resolvable(value)}
+        constants = {
+            name: value for name, value in given.items() if next(references_in(value), None) is not None
+        }
         own = {name: value for name, value in given.items() if name not in constants}
-        of_the_task["task_id"] = of_the_task["task_id"].rpartition(".")[2]
+        group = of_the_task.get("task_group")
+        if group is not None:
+            of_the_task["task_id"] = of_the_task["task_id"].removeprefix(group.child_id(""))
+        own |= {name: of_the_task[name] for name in _ALSO_OF_ITEMS if name in of_the_task}
         kind = self._partial.operator_class
         return IterableOperator(
             work=OperatorSpec(kind, own),
@@ -204,6 +227,8 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
     :raises ValueError: for an option with a wrong value.
     """
     own, others = _split(options)
+    if "multiple_outputs" in others:
+        raise TypeError("multiple_outputs: an iterated task has one result for each item")
     if isinstance(function, _compat.OperatorPartial):
         # Airflow warns of a partial that was never expanded.
         function._expand_called = True

@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.attempts import Item
 from airflow_provider_iteration.iteration.hooks import ItemHooks
+from airflow_provider_iteration.iteration.input_field import Data, rendered
 from airflow_provider_iteration.iteration.item_context import item_context, set_current
 from airflow_provider_iteration.iteration.runner import is_coroutine_function
 from airflow_provider_iteration.streams.codec import encode_items
@@ -27,6 +28,8 @@ def check_arguments(function: Callable[..., Any], given: Iterable[str], *, compl
     :param complete: whether no item has others.
     :raises TypeError: for a name that the function does not have, or one that is missing.
     """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function.__name__}() is a generator: a function for items must return its result")
     parameters = inspect.signature(function).parameters
     given = set(given)
     takes_any = any(parameter.kind is _KEYWORDS for parameter in parameters.values())
@@ -53,6 +56,7 @@ class FunctionWork:
     :param function: a function or a coroutine function.
     :param constants: arguments that are the same for all items.
     :param context: context of the task.
+    :param render: renders a text that was written in the Dag.
     :param hooks: what else happens around each item.
     :param keep_results: whether results must be such that they can be stored.
     """
@@ -63,10 +67,12 @@ class FunctionWork:
         constants: Mapping[str, Any],
         context: Mapping[str, Any],
         *,
+        render: Callable[[str], Any],
         hooks: ItemHooks,
         keep_results: bool,
     ) -> None:
         self._hooks = hooks
+        self._render = render
         self.is_async = is_coroutine_function(function)
         self._function = function
         self._constants = dict(constants)
@@ -83,21 +89,32 @@ class FunctionWork:
             return self._call_async(item)
         context = item_context(self._context, item.index)
         set_current(context)
-        arguments = self._arguments(item, context)
-        label = self._hooks.label(context, item.value)
+        own = self._own(item)
+        arguments = self._arguments(item, own, context)
+        label = self._hooks.label(context, own)
         return self._hooks.around(context, label, lambda: self._kept(self._function(**arguments)))
 
     async def _call_async(self, item: Item) -> Any:
         context = item_context(self._context, item.index)
         set_current(context)
-        arguments = self._arguments(item, context)
-        label = self._hooks.label(context, item.value)
+        own = self._own(item)
+        arguments = self._arguments(item, own, context)
+        label = self._hooks.label(context, own)
         return await self._hooks.around_async(item, context, label, self._awaited(arguments))
 
     async def _awaited(self, arguments: Mapping[str, Any]) -> Any:
         return self._kept(await self._function(**arguments))
 
-    def _arguments(self, item: Item, context: Mapping[str, Any]) -> dict[str, Any]:
+    def _own(self, item: Item) -> dict[str, Any]:
+        return {
+            name: value.value if type(value) is Data else rendered(value, self._rendered_text)
+            for name, value in item.value.items()
+        }
+
+    def _rendered_text(self, text: str) -> Any:
+        return self._render(text) if "{" in text else text
+
+    def _arguments(self, item: Item, own: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
         arguments: dict[str, Any] = dict(context) if self._wants_all else {}
         for name in self._wanted:
             arguments[name] = context[name]
@@ -105,7 +122,7 @@ class FunctionWork:
         for name, resource in item.resources.items():
             if name in self._parameters:
                 arguments[name] = resource
-        arguments.update(item.value)
+        arguments.update(own)
         return arguments
 
     def _kept(self, result: Any) -> Any:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.inputs import (
@@ -30,16 +30,13 @@ class IterateInput(_compat.ResolveMixin):
         self.whole = whole
 
     def iter_references(self) -> Iterable[tuple[Any, str]]:
-        for part in self._parts():
-            if _compat.is_resolvable(part):
-                yield from part.iter_references()
+        return references_in(self.value)
 
     def resolve(self, context: Mapping[str, Any]) -> ResolvedInput:
         if self.whole:
-            return ResolvedInput(_resolved(self.value, context), whole=True, literal=_literal(self.value))
-        values = {name: _resolved(part, context) for name, part in self.value.items()}
-        literal = frozenset(name for name, part in self.value.items() if _literal(part))
-        return ResolvedInput(values, whole=False, literal=literal)
+            return ResolvedInput(with_data(self.value, context), whole=True)
+        values = {name: with_data(part, context) for name, part in self.value.items()}
+        return ResolvedInput(values, whole=False)
 
     def names(self) -> list[str] | None:
         """Return the arguments that each item has, as far as that is known without the values."""
@@ -49,12 +46,15 @@ class IterateInput(_compat.ResolveMixin):
         """Return a summary, short whatever the input: this is what the stored Dag and the UI show."""
         return _summary(self.value) if self.whole else {k: _summary(v) for k, v in self.value.items()}
 
-    def _parts(self) -> Iterator[Any]:
-        values = [self.value] if self.whole else list(self.value.values())
-        for value in values:
-            yield value
-            if isinstance(value, (list, tuple)):
-                yield from value
+
+class Data(NamedTuple):
+    """
+    A value that comes from another task, and so is never rendered: data must not run as a template.
+
+    :param value: the value.
+    """
+
+    value: Any
 
 
 class ResolvedInput:
@@ -63,65 +63,105 @@ class ResolvedInput:
 
     :param values: as in :class:`IterateInput`.
     :param whole: whether the items are mappings of arguments.
-    :param literal: which values were written in the Dag, so that they may be templates.
     """
 
-    def __init__(self, values: Any, *, whole: bool, literal: frozenset[str] | bool) -> None:
+    def __init__(self, values: Any, *, whole: bool) -> None:
         self._values = values
         self._whole = whole
-        self._literal = literal
 
-    @property
-    def data(self) -> frozenset[str] | bool:
-        """Which arguments come from other tasks; True for all of them."""
+    def items(self) -> Iterator[dict[str, Any]]:
+        """Yield the arguments of each item; what comes from other tasks as :class:`Data`."""
         if self._whole:
-            return not self._literal
-        literal = self._literal if isinstance(self._literal, frozenset) else frozenset()
-        return frozenset(self._values) - literal
-
-    def items(self, render: Callable[[Any], Any] = lambda value: value) -> Iterator[dict[str, Any]]:
-        """
-        Yield the arguments of each item.
-
-        :param render: renders what was written in the Dag; values of other tasks are not rendered, so that
-            data never runs as a template.
-        """
-        if self._whole:
-            elements = checked_kwargs(elements_of("iterate_kwargs", _in_slices(self._values)))
-            return (render(each) if self._literal else each for each in elements)
-        return self._rendered(combinations({k: _in_slices(v) for k, v in self._values.items()}), render)
+            return map(_data_arguments, checked_kwargs(_elements("iterate_kwargs", self._values, whole=True)))
+        return combinations({name: _elements(name, value) for name, value in self._values.items()})
 
     def total(self) -> int | None:
         """Return the number of items, if it is known without reading any."""
-        values = [self._values] if self._whole else list(self._values.values())
+        wrapped = [self._values] if self._whole else list(self._values.values())
+        values = [value.value if isinstance(value, Data) else value for value in wrapped]
         return known_total(values) if all(_has_cheap_length(value) for value in values) else None
 
     def serialize(self) -> Any:
         """Return a summary, as :meth:`IterateInput.serialize` does."""
         return IterateInput(self._values, whole=self._whole).serialize()
 
-    def _rendered(
-        self, items: Iterator[dict[str, Any]], render: Callable[[Any], Any]
-    ) -> Iterator[dict[str, Any]]:
-        literal = self._literal if isinstance(self._literal, frozenset) else frozenset()
-        for arguments in items:
-            yield {k: render(v) if k in literal and _may_be_template(v) else v for k, v in arguments.items()}
+
+class _Arguments(dict[str, Any]):
+    """Arguments of an item that come from another task as a whole."""
 
 
-def _resolved(value: Any, context: Mapping[str, Any]) -> Any:
+def references_in(value: Any) -> Iterator[tuple[Any, str]]:
+    """
+    Yield the tasks whose outputs are anywhere in a value.
+
+    :param value: what was written in the Dag.
+    """
     if _compat.is_resolvable(value):
-        return value.resolve(context)
-    if isinstance(value, (list, tuple)) and any(map(_compat.is_resolvable, value)):
-        return [_resolved(member, context) for member in value]
+        yield from value.iter_references()
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from references_in(member)
+    elif isinstance(value, (list, tuple, set)):
+        for member in value:
+            yield from references_in(member)
+
+
+def with_data(value: Any, context: Mapping[str, Any]) -> Any:
+    """
+    Put values in place of other tasks' outputs, wrapped as :class:`Data`.
+
+    :param value: what was written in the Dag.
+    :param context: context of the task.
+    """
+    if _compat.is_resolvable(value):
+        return Data(value.resolve(context))
+    if next(references_in(value), None) is None:
+        return value
+    if isinstance(value, Mapping):
+        return {key: with_data(member, context) for key, member in value.items()}
+    return type(value)(with_data(member, context) for member in value)
+
+
+def rendered(value: Any, render: Callable[[str], Any]) -> Any:
+    """
+    Render the texts in what was written in the Dag, and unwrap data.
+
+    :param value: an argument of an item.
+    :param render: renders one text.
+    """
+    if isinstance(value, Data):
+        return value.value
+    if isinstance(value, str):
+        return render(value)
+    if type(value) in (list, tuple, set):
+        return type(value)(rendered(member, render) for member in value)
+    if type(value) is dict:
+        return {key: rendered(member, render) for key, member in value.items()}
     return value
 
 
-def _literal(value: Any) -> bool:
-    return not _compat.is_resolvable(value)
+def _elements(name: str, value: Any, *, whole: bool = False) -> Iterable[Any]:
+    if not isinstance(value, Data):
+        if whole:
+            return (_unwrapped(each) for each in value)
+        return elements_of(name, value)
+    elements = elements_of(name, _in_slices(value.value))
+    if whole:
+        return (_Arguments(each) if isinstance(each, Mapping) else each for each in elements)
+    return map(Data, elements)
 
 
-def _may_be_template(value: Any) -> bool:
-    return "{" in value if isinstance(value, str) else isinstance(value, (list, tuple, dict, set))
+def _unwrapped(arguments: Any) -> Any:
+    if isinstance(arguments, Data):
+        value = arguments.value
+        return _Arguments(value) if isinstance(value, Mapping) else value
+    return arguments
+
+
+def _data_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(arguments, _Arguments):
+        return {name: Data(value) for name, value in arguments.items()}
+    return arguments
 
 
 def _in_slices(value: Any) -> Any:
@@ -141,6 +181,8 @@ def _has_cheap_length(value: Any) -> bool:
 
 
 def _summary(value: Any) -> str:
+    if isinstance(value, Data):
+        return _summary(value.value)
     if _compat.is_resolvable(value):
         return ", ".join(f"output of {operator.task_id}" for operator, _ in value.iter_references())
     if isinstance(value, Sized) and not isinstance(value, (str, bytes)):

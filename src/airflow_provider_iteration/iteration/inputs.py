@@ -64,7 +64,7 @@ def checked_kwargs(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
         for key in item:
             if not isinstance(key, str):
                 raise TypeError(f"item {index}: expected names of arguments (str) as keys, got {_kind(key)}")
-        yield dict(item)
+        yield item if isinstance(item, dict) else dict(item)
 
 
 def known_total(inputs: Iterable[Any]) -> int | None:

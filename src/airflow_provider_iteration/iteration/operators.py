@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
-from datetime import timedelta
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import TaskDeferralTimeout, TaskDeferred
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.attempts import Item
+from airflow_provider_iteration.iteration.deferrals import Deferral, caught, resumed
 from airflow_provider_iteration.iteration.functions import checked_result
 from airflow_provider_iteration.iteration.hooks import ItemHooks
+from airflow_provider_iteration.iteration.input_field import Data, rendered
 from airflow_provider_iteration.iteration.item_context import item_context, set_current
 
 # Of the arguments of a task, those that belong to the iterating task and not to each item.
@@ -38,10 +37,6 @@ def may_be_template(value: Any, suffixes: Sequence[str]) -> bool:
     if type(value) in (list, tuple):
         return any(may_be_template(member, suffixes) for member in value)
     return True
-
-
-class _Deferral(NamedTuple):
-    signal: TaskDeferred
 
 
 def check_operator(operator_class: type[BaseOperator], kwargs: Mapping[str, Any]) -> None:
@@ -75,8 +70,7 @@ class OperatorWork:
     :param kwargs: its arguments that are the same for all items.
     :param context: context of the task.
     :param task: the iterating task, whose Dag renders templates.
-    :param data: arguments of items that come from other tasks, or True for all of them: these are never
-        rendered, so that data does not run as a template.
+    :param data: arguments in ``kwargs`` that come from other tasks, and are not rendered again.
     :param hooks: what else happens around each item.
     :param keep_results: whether results must be such that they can be stored.
     """
@@ -90,20 +84,21 @@ class OperatorWork:
         context: Mapping[str, Any],
         task: BaseOperator,
         *,
-        data: frozenset[str] | bool,
+        data: Collection[str],
         hooks: ItemHooks,
         keep_results: bool,
     ) -> None:
-        self._data = data
         self._hooks = hooks
+        self._live: dict[int, BaseOperator] = {}
+        suffixes = operator_class.template_ext
         # What is the same for all items and is no template need not be rendered for each.
-        self._plain = frozenset(
+        self._rendered = [
             name
             for name in operator_class.template_fields
-            if name in kwargs and not may_be_template(kwargs[name], operator_class.template_ext)
-        )
+            if name not in data and may_be_template(kwargs.get(name), suffixes)
+        ]
         self._operator_class = operator_class
-        self._kwargs = {name: value for name, value in kwargs.items() if name not in OF_THE_TASK}
+        self._kwargs = dict(kwargs)
         self._context = context
         self._task = task
         self._environment = task.get_template_env()
@@ -113,81 +108,50 @@ class OperatorWork:
         """Return the coroutine that works on an item."""
         return self._run(item)
 
+    def kill(self, item: Item) -> None:
+        """Tell the operator of an item that is about to be cut off, once, without waiting for it."""
+        if (operator := self._live.pop(item.index, None)) is not None:
+            threading.Thread(target=operator.on_kill, name=f"on_kill-{item.index}", daemon=True).start()
+
     async def _run(self, item: Item) -> Any:
         context: Any = item_context(self._context, item.index)
         set_current(context)
-        label = self._hooks.label(context, item.value)
-        return await self._hooks.around_async(item, context, label, self._executed(item, context))
+        own = {name: rendered(value, lambda text: text) for name, value in item.value.items()}
+        label = self._hooks.label(context, own)
+        try:
+            return await self._hooks.around_async(item, context, label, self._executed(item, own, context))
+        finally:
+            self._live.pop(item.index, None)
 
-    async def _executed(self, item: Item, context: Any) -> Any:
-        operator, result = await item.in_thread(self._made_and_executed, item, context)
-        while isinstance(result, _Deferral):
-            result = await self._resumed(item, operator, result.signal, context)
+    async def _executed(self, item: Item, own: Mapping[str, Any], context: Any) -> Any:
+        operator, result = await item.in_thread(self._made_and_executed, item, own, context)
+        while isinstance(result, Deferral):
+            result = await resumed(item, operator, result.signal, context, self._context["ti"])
         return checked_result(result) if self._keep_results else result
 
-    def _made_and_executed(self, item: Item, context: Any) -> tuple[BaseOperator, Any]:
-        operator = self._made(item, context)
-        return operator, _caught(operator, operator.execute, context)
+    def _made_and_executed(
+        self, item: Item, own: Mapping[str, Any], context: Any
+    ) -> tuple[BaseOperator, Any]:
+        operator = self._made(item, own, context)
+        self._live[item.index] = operator
+        return operator, caught(operator, operator.execute, context)
 
-    def _made(self, item: Item, context: Any) -> BaseOperator:
-        operator = self._operator_class(**self._kwargs, **item.value)
+    def _made(self, item: Item, own: Mapping[str, Any], context: Any) -> BaseOperator:
+        operator = self._operator_class(**self._kwargs, **own)
         _compat.lend_dag(operator, self._task)
         context["task"] = operator
-        _compat.render_fields(operator, self._rendered_fields(item.value), context, self._environment)
+        if names := [name for name in self._rendered if name not in own]:
+            _compat.render_fields(operator, names, context, self._environment)
+        self._render_own(operator, item, context)
         return operator
 
-    def _rendered_fields(self, arguments: Mapping[str, Any]) -> list[str]:
-        data = arguments if self._data is True else self._data or ()
-        suffixes = self._operator_class.template_ext
-        return [
-            name
-            for name in self._operator_class.template_fields
-            if name not in data
-            and (name in arguments or name not in self._plain)
-            and (name not in arguments or may_be_template(arguments[name], suffixes))
-        ]
-
-    async def _resumed(self, item: Item, operator: BaseOperator, signal: TaskDeferred, context: Any) -> Any:
-        payload = await first_payload(signal, self._context["ti"])
-        if not signal.method_name:
-            return payload
-        kwargs = {**(signal.kwargs or {}), "event": payload}
-        return await item.in_thread(
-            _caught,
-            operator,
-            lambda _: operator.resume_execution(signal.method_name, kwargs, context),
-            context,
-        )
-
-
-async def first_payload(signal: TaskDeferred, ti: Any) -> Any:
-    """
-    Run a trigger until its first event, on the running event loop.
-
-    :param signal: what the operator raised to defer.
-    :param ti: the task instance, which triggers may look at.
-    :return: the payload of the event; None if the trigger ends without one.
-    :raises TaskDeferralTimeout: if the deferral's own time is over.
-    """
-    trigger = signal.trigger
-    trigger.task_instance = ti
-    timeout = signal.timeout
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    try:
-        async with asyncio.timeout(seconds), aclosing(trigger.run()) as events:
-            async for event in events:
-                return event.payload
-    except TimeoutError:
-        raise TaskDeferralTimeout("Trigger timeout") from None
-    finally:
-        await trigger.cleanup()
-    return None
-
-
-def _caught(operator: BaseOperator, function: Callable[[Any], Any], context: Any) -> Any:
-    # A deferral is no Exception, and must not end the run.
-    with _compat.allowed_to_execute(operator):
-        try:
-            return function(context)
-        except TaskDeferred as signal:
-            return _Deferral(signal)
+    def _render_own(self, operator: BaseOperator, item: Item, context: Any) -> None:
+        suffixes = operator.template_ext
+        for name, value in item.value.items():
+            is_literal = type(value) is not Data and name in operator.template_fields
+            if is_literal and may_be_template(value, suffixes):
+                setattr(
+                    operator,
+                    name,
+                    rendered(value, lambda text: operator.render_template(text, context, self._environment)),
+                )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
@@ -38,6 +39,8 @@ from airflow_provider_iteration.streams.writer import StreamWriter
 from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
+log = logging.getLogger(__name__)
+
 STOP_GRACE = 4.0
 """Seconds that items have to end: the supervisor kills five seconds after it has asked to end."""
 SKIPPED_WITH_ITEMS = frozenset({"all_success", "none_skipped", "all_done_min_one_success"})
@@ -53,18 +56,20 @@ class FunctionSpec:
 
     function: Callable[..., Any]
 
-    renders_items: ClassVar[bool] = True
-
     def connections(self) -> list[str]:
         """Return ids of connections that are known beforehand: none."""
         return []
 
-    def bind(
-        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
-    ) -> FunctionWork:
+    def bind(self, task: IterableOperator, context: Mapping[str, Any], hooks: ItemHooks) -> FunctionWork:
         """Make what is called for each item."""
+        environment = task.get_template_env()
         return FunctionWork(
-            self.function, task.constants, context, hooks=hooks, keep_results=task.do_xcom_push
+            self.function,
+            task.constants,
+            context,
+            render=lambda text: task.render_template(text, context, environment),  # type: ignore[arg-type]
+            hooks=hooks,
+            keep_results=task.do_xcom_push,
         )
 
 
@@ -81,8 +86,6 @@ class OperatorSpec:
     operator_class: type[BaseOperator]
     kwargs: dict[str, Any]
 
-    renders_items: ClassVar[bool] = False
-
     def connections(self) -> list[str]:
         """Return ids of connections among the arguments."""
         return sorted(
@@ -91,21 +94,18 @@ class OperatorSpec:
             if name.endswith("conn_id") and isinstance(value, str) and "{" not in value
         )
 
-    def bind(
-        self, task: IterableOperator, context: Mapping[str, Any], resolved: ResolvedInput, hooks: ItemHooks
-    ) -> OperatorWork:
+    def bind(self, task: IterableOperator, context: Mapping[str, Any], hooks: ItemHooks) -> OperatorWork:
         """Make what is called for each item."""
         kwargs = {**self.kwargs, **task.constants, "task_id": task.task_id}
-        # Outputs of other tasks among the constants are data as well.
-        data = (
-            resolved.data if resolved.data is True else frozenset(resolved.data or ()) | set(task.constants)
-        )
+        if task.has_dag():
+            defaults = {**(task.dag.default_args or {}), **(kwargs.get("default_args") or {})}
+            kwargs["default_args"] = {k: v for k, v in defaults.items() if not k.startswith("on_")}
         return OperatorWork(
             self.operator_class,
             kwargs,
             context,
             task,
-            data=data,
+            data=task.constants,
             hooks=hooks,
             keep_results=task.do_xcom_push,
         )
@@ -150,6 +150,8 @@ class IterableOperator(BaseOperator):
         self.options = options or IterateOptions()
         self.item_resources = dict(item_resources or {})
         self.item_options = item_options or ItemOptions()
+        if self.item_options.xcom_layout == "indexed" and not self.do_xcom_push:
+            raise ValueError("xcom_layout='indexed': do_xcom_push=False keeps no results")
         self.custom_operator_name = operator_label
         # These are for each item, so Airflow must not call them for the task.
         self._success_callbacks, self.on_success_callback = self.on_success_callback, []
@@ -161,17 +163,17 @@ class IterableOperator(BaseOperator):
         values: Mapping[str, Any] = context
         resolved: ResolvedInput = self.input
         hooks = self._hooks()
-        work = self.work.bind(self, values, resolved, hooks)
-        render = (lambda value: self.render_template(value, context)) if self.work.renders_items else None
+        work = self.work.bind(self, values, hooks)
         results = _Results(values["ti"])
         iteration = self._iteration = Iteration(
             work,
-            resolved.items(render) if render is not None else resolved.items(),
+            resolved.items(),
             self.options,
             sink=self._sink(results, hooks, values),
             # Entered after the others, and left before them.
             resources={**self.item_resources, **({_RESULTS: results.writing} if self.do_xcom_push else {})},
             classify=self._classifier(values),
+            on_cancel=work.kill if isinstance(work, OperatorWork) else None,
             on_progress=self._progress_keeper(values),
             pass_item=True,
             is_async=work.is_async,
@@ -180,8 +182,13 @@ class IterableOperator(BaseOperator):
         )
         set_current(values)
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
-            summary = iteration.run_blocking()
-        return self._finish(summary, results, values)
+            try:
+                summary = iteration.run_blocking()
+            finally:
+                set_current(values)
+                self._log_progress(iteration.progress())
+                _keep_progress(values, iteration.progress())
+        return self._finish(summary, results, hooks, values)
 
     def on_kill(self) -> None:
         """Start nothing new, and end what runs."""
@@ -204,9 +211,8 @@ class IterableOperator(BaseOperator):
         async def told(outcome: Outcome, pending: Awaitable[None] | None) -> None:
             if pending is not None:
                 await pending
-            await asyncio.to_thread(
-                hooks.failed, {**item_context(context, outcome.index), "exception": outcome.error}
-            )
+            of_item = {**item_context(context, outcome.index), "exception": outcome.error}
+            await asyncio.to_thread(_in_context, of_item, hooks.failed)
 
         def sink(outcome: Outcome) -> Awaitable[None] | None:
             pending: Awaitable[None] | None = kept(outcome) if kept is not None else None
@@ -246,33 +252,36 @@ class IterableOperator(BaseOperator):
             progress.rate or 0.0,
         )
 
-    def _finish(self, summary: Summary, results: _Results, context: Mapping[str, Any]) -> XComIterable | None:
+    def _finish(
+        self, summary: Summary, results: _Results, hooks: ItemHooks, context: Mapping[str, Any]
+    ) -> XComIterable | None:
         progress = summary.progress
-        self._log_progress(progress)
-        _keep_progress(context, progress)
         if summary.failed.count:
             self.log.warning(
                 "%d failed items are put up with, at index %s",
                 summary.failed.count,
                 summary.failed.indexes_text(),
             )
+        if not progress.done:
+            hooks.skipped(context)
         if progress.done == progress.skipped:
             raise AirflowSkipException(
                 "there were no items" if not progress.done else "all items were skipped"
             )
         reference = results.reference() if self.do_xcom_push else None
-        if progress.skipped and (skipped := self._skipped_downstream()):
+        if progress.skipped and (skipped := self._skipped_downstream(context["ti"])):
             if reference is not None:
-                context["ti"].xcom_push("return_value", reference)
+                _compat.push_result(context["ti"], reference, self.log)
             raise DownstreamTasksSkipped(tasks=skipped)
         return reference
 
-    def _skipped_downstream(self) -> list[str]:
-        return sorted(
-            task.task_id
+    def _skipped_downstream(self, ti: Any) -> list[str | tuple[str, int]]:
+        in_group = _compat.in_mapped_task_group(self)
+        return [
+            (task.task_id, ti.map_index) if in_group and _compat.in_mapped_task_group(task) else task.task_id
             for task in self.get_direct_relatives(upstream=False)
             if str(getattr(task.trigger_rule, "value", task.trigger_rule)) in SKIPPED_WITH_ITEMS
-        )
+        ]
 
 
 _RESULTS = "results of the iteration"
@@ -282,10 +291,20 @@ PROGRESS_KEY = "iteration_progress"
 
 def _keep_progress(context: Mapping[str, Any], progress: Progress) -> None:
     """Leave a snapshot where a page can read it, also when the task has ended. Blocks: use a thread."""
-    if (store := context.get("task_state_store")) is not None:
-        numbers = ("done", "succeeded", "skipped", "failed", "in_flight", "retried", "total")
-        snapshot: dict[str, Any] = {name: getattr(progress, name) for name in numbers}
+    if (store := context.get("task_state_store")) is None:
+        return
+    numbers = ("done", "succeeded", "skipped", "failed", "in_flight", "retried", "total")
+    snapshot: dict[str, Any] = {name: getattr(progress, name) for name in numbers}
+    try:
         store.set(PROGRESS_KEY, {**snapshot, "elapsed": round(progress.elapsed, 1)})
+    except Exception:
+        # No item fails for what is only shown.
+        log.warning("the progress could not be kept", exc_info=True)
+
+
+def _in_context(context: Mapping[str, Any], function: Callable[[Mapping[str, Any]], None]) -> None:
+    set_current(context)
+    function(context)
 
 
 class _Results:

@@ -24,6 +24,7 @@ from airflow.sdk import (
     DAG,
     BaseHook,
     BaseOperator,
+    BaseSensorOperator,
     Connection,
     get_current_context,
     task,
@@ -31,13 +32,28 @@ from airflow.sdk import (
     teardown,
 )
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+    TaskDeferralError,
+)
 from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import (
+    BaseTrigger,
+    TaskFailedEvent,
+    TaskSkippedEvent,
+    TaskSuccessEvent,
+    TriggerEvent,
+)
 
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration._compat import ResolveMixin
 from airflow_provider_iteration.decorators.iterate import IterateTask, iterate
 from airflow_provider_iteration.exceptions import ItemsFailed
-from airflow_provider_iteration.iteration.input_field import ResolvedInput
+from airflow_provider_iteration.iteration.input_field import Data, ResolvedInput
 from tests.support.streams import RUN_A
 from tests.unit.conftest import XComs
 from tests.unit.triggers.test_streaming_trigger import SeveralEvents
@@ -271,8 +287,9 @@ def test_empty_input_is_skipped(xcoms: XComs, inputs: Any) -> None:
         run(double, x=inputs)
 
 
-def test_direct_downstream_is_skipped_with_items(xcoms: XComs) -> None:
+def test_direct_downstream_is_skipped_with_items(xcoms: XComs, monkeypatch: pytest.MonkeyPatch) -> None:
     """M6: if some items were skipped, downstream tasks that want all to succeed are skipped too."""
+    monkeypatch.setattr(_compat, "push_result", lambda ti, value, log: ti.xcom_push("return_value", value))
 
     def work(x: int) -> int:
         if x:
@@ -713,8 +730,8 @@ class FakeMapped(LazyXComSequence):  # type: ignore[type-arg]
 def test_mapped_upstream_is_read_in_slices() -> None:
     """M1: ten thousand outputs of a mapped task are read in slices, not one by one."""
     mapped = FakeMapped()
-    resolved = ResolvedInput({"x": mapped}, whole=False, literal=frozenset())
-    assert [each["x"] for each in resolved.items()] == list(range(10_000))
+    resolved = ResolvedInput({"x": Data(mapped)}, whole=False)
+    assert [each["x"].value for each in resolved.items()] == list(range(10_000))
     assert len(mapped.reads) <= 10_000 // 256 + 2
     assert all(isinstance(key, slice) for key in mapped.reads)
 
@@ -722,7 +739,7 @@ def test_mapped_upstream_is_read_in_slices() -> None:
 def test_rendered_field_reads_no_row() -> None:
     """What the UI shows of an input is a summary."""
     mapped = FakeMapped()
-    resolved = ResolvedInput({"x": mapped, "y": [1, 2]}, whole=False, literal=frozenset("y"))
+    resolved = ResolvedInput({"x": Data(mapped), "y": [1, 2]}, whole=False)
     assert resolved.serialize() == {"x": "outputs of a mapped task", "y": "2 items"}
     assert mapped.reads == []
 
@@ -818,7 +835,7 @@ def test_input_that_turns_out_to_be_none(xcoms: XComs) -> None:
         made = iterate(double).iterate(x=[1])
     operator: Any = getattr(made, "operator")  # noqa: B009
     instance = TaskInstance()
-    operator.input = ResolvedInput({"x": None}, whole=False, literal=frozenset())
+    operator.input = ResolvedInput({"x": Data(None)}, whole=False)
     with pytest.raises(TypeError, match="x: cannot iterate over a value of type None"):
         operator.execute({"ti": instance, "task_instance": instance})
 
@@ -827,3 +844,274 @@ def test_misspelt_option_is_refused_at_parse_time() -> None:
     """An option that there is not is named when the Dag is parsed."""
     with pytest.raises(TypeError, match="task_concurency"), DAG("d", schedule=None):
         iterate(task_concurency=3)(double).iterate(x=[1])
+
+
+class Given(ResolveMixin):
+    """The output of another task, already there."""
+
+    def __init__(self, source: Any, value: Any) -> None:
+        self.source = source
+        self.value = value
+
+    def iter_references(self) -> Any:
+        return self.source.iter_references()
+
+    def resolve(self, context: Any) -> Any:
+        return self.value
+
+
+EVIL = "{{ run_id }}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t, given: t.iterate(x=given([EVIL])),
+        lambda t, given: t.iterate(x=[given(EVIL)]),
+        lambda t, given: t.iterate(x=[{"deep": [given(EVIL)]}]),
+        lambda t, given: t.iterate_kwargs(given([{"x": EVIL}])),
+        lambda t, given: t.iterate_kwargs([given({"x": EVIL})]),
+        lambda t, given: t.iterate_kwargs([{"x": given(EVIL)}]),
+    ],
+)
+def test_data_never_runs_as_a_template(xcoms: XComs, make: Any) -> None:
+    """What another task returned is data, wherever it stands among what was written in the Dag."""
+    with DAG("d", schedule=None):
+
+        @task
+        def source() -> str:
+            return "x"
+
+        output = source()
+        made = make(iterate(lambda x: str(x)).override(task_id="t"), lambda value: Given(output, value))
+    assert made.operator.upstream_task_ids == {"source"}
+    (result,) = execute(made)
+    assert EVIL in result
+
+
+def test_constant_from_another_task_is_data(xcoms: XComs) -> None:
+    """An output in partial() is not rendered again for each item."""
+    with DAG("d", schedule=None):
+
+        @task
+        def greeting() -> str:
+            return EVIL
+
+        made = iterate(Greeter.partial(task_id="t", greeting=greeting())).iterate_kwargs([{"name": "n"}])
+    instance = TaskInstance()
+    made.constants = {"greeting": EVIL}
+    made.input = ResolvedInput([{"name": "n"}], whole=True)
+    context: Any = {"ti": instance, "task_instance": instance, "run_id": "r1"}
+    assert list(made.execute(context) or []) == [f"{EVIL} n"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s: iterate(Greeter.partial(task_id="t", greeting={"k": s})).iterate(name=["a"]),
+        lambda s: iterate(Greeter.partial(task_id="t", greeting="a")).iterate_kwargs([{"name": s}]),
+        lambda s: iterate(Greeter.partial(task_id="t", greeting="a")).iterate(name=[{"k": [s]}]),
+        lambda s: iterate(Greeter.partial(task_id="t", greeting="a")).iterate(name={"k": s}),
+    ],
+)
+def test_edges_of_nested_outputs(make: Any) -> None:
+    """Another task's output is waited for at every depth."""
+    with DAG("d", schedule=None):
+
+        @task
+        def source() -> str:
+            return "x"
+
+        made = make(source())
+    assert made.upstream_task_ids == {"source"}
+
+
+class Ending(BaseTrigger):
+    """A trigger that ends in the way that it is told."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return f"{__name__}.Ending", {"how": self.how}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        kinds: dict[str, Any] = {
+            "failed": TaskFailedEvent,
+            "skipped": TaskSkippedEvent,
+            "success": TaskSuccessEvent,
+        }
+        if self.how in kinds:
+            yield kinds[self.how]()
+        elif self.how == "error":
+            raise TimeoutError("db said so")
+        elif self.how == "slow":
+            await asyncio.sleep(60)
+
+
+class Ender(BaseSensorOperator):
+    """A deferrable sensor whose trigger ends in a way of its own."""
+
+    def __init__(self, *, how: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.how = how
+
+    def execute(self, context: Any) -> None:
+        self.defer(trigger=Ending(self.how), method_name="done", timeout=timedelta(seconds=0.2))
+
+    def done(self, context: Any, event: Any = None) -> str:
+        return "resumed"
+
+
+def ended(how: str, **arguments: Any) -> list[Any]:
+    with DAG("d", schedule=None):
+        made = iterate(Ender.partial(task_id="t", **arguments), item_retries=0).iterate(how=[how, "success"])
+    return list(execute(made))
+
+
+@pytest.mark.parametrize(("how", "results"), [("success", [None, None]), ("skipped", [None])])
+def test_trigger_that_ends_its_task(xcoms: XComs, how: str, results: list[None]) -> None:
+    """Events that end a task end the item, without a resume."""
+    assert ended(how) == results
+
+
+def test_trigger_that_fails_its_task(xcoms: XComs) -> None:
+    """An event that fails a task fails the item."""
+    with pytest.raises(AirflowException, match="the trigger ended the task as failed"):
+        ended("failed")
+
+
+def test_trigger_without_an_event(xcoms: XComs) -> None:
+    """A trigger that exits without an event fails its item."""
+    with pytest.raises(TaskDeferralError):
+        ended("nothing")
+
+
+def test_own_timeout_of_a_trigger_is_a_failure_of_it(xcoms: XComs) -> None:
+    """A TimeoutError of the trigger's own is not the deferral's."""
+    with pytest.raises(TaskDeferralError):
+        ended("error")
+
+
+def test_deferral_that_takes_too_long_is_told_to_the_sensor(xcoms: XComs) -> None:
+    """A sensor makes of it what it makes of it in Airflow: an error that ends retries, or a skip."""
+    with pytest.raises(AirflowSensorTimeout):
+        ended("slow")
+
+
+def test_deferral_that_takes_too_long_may_be_a_skip(xcoms: XComs) -> None:
+    """With soft_fail the sensor skips its item."""
+    assert ended("slow", soft_fail=True) == [None]
+
+
+def test_operator_is_told_when_it_is_cut_off(xcoms: XComs) -> None:
+    """on_kill of the operator of each live item is called once."""
+    told: list[int] = []
+    release = threading.Event()
+
+    class Blocked(BaseOperator):
+        def __init__(self, *, number: int, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.number = number
+
+        def execute(self, context: Any) -> None:
+            release.wait(30)
+
+        def on_kill(self) -> None:
+            told.append(self.number)
+            if len(told) == 2:
+                release.set()
+
+    with DAG("d", schedule=None):
+        made = iterate(Blocked.partial(task_id="t"), item_timeout=0.3).iterate(number=[1, 2])
+    with pytest.raises(ItemsFailed, match="ItemTimeout"):
+        execute(made)
+    assert release.wait(30)
+    assert sorted(told) == [1, 2]
+
+
+def test_teardown_keeps_its_rules() -> None:
+    """A teardown runs whatever became of the work, and may fail the run."""
+    with DAG("d", schedule=None):
+        down: Any = teardown(on_failure_fail_dagrun=True)(iterate(double))
+        operator = down.iterate(x=[1]).operator
+    assert str(operator.trigger_rule.value) == "all_done_setup_success"
+    assert operator.on_failure_fail_dagrun is True
+
+
+def test_default_args_reach_the_operators(xcoms: XComs) -> None:
+    """What the Dag gives to all its tasks is given to the operators of items."""
+    with DAG("d", schedule=None, default_args={"greeting": "hi"}):
+        made = iterate(Greeter.partial(task_id="load.orders")).iterate(name=["a"])
+    assert made.task_id == "load.orders"
+    assert list(execute(made)) == ["hi a"]
+
+
+def test_progress_is_kept_when_the_task_fails(xcoms: XComs) -> None:
+    """How far it came is known of a failed task too."""
+    store = StateStore()
+
+    def work(x: int) -> int:
+        return 1 // x
+
+    with DAG("d", schedule=None):
+        made = iterate(work).iterate(x=[1, 0])
+    with pytest.raises(ZeroDivisionError):
+        execute(made, task_state_store=store)
+    assert store["iteration_progress"]["failed"] == 1
+
+
+def test_state_store_that_fails_does_no_harm(xcoms: XComs) -> None:
+    """No task fails for what is only shown."""
+
+    class Broken(StateStore):
+        def set(self, key: str, value: Any) -> None:
+            raise RuntimeError("api down")
+
+    with DAG("d", schedule=None):
+        made = iterate(double).iterate(x=[1])
+    assert list(execute(made, task_state_store=Broken())) == [2]
+
+
+def test_empty_input_is_told_to_on_skipped_callback(xcoms: XComs) -> None:
+    """A task that is skipped for want of items calls its callback."""
+    called: list[str] = []
+    with DAG("d", schedule=None):
+        made = iterate(on_skipped_callback=lambda context: called.append("skipped"))(double).iterate(x=[])
+    with pytest.raises(AirflowSkipException):
+        execute(made)
+    assert called == ["skipped"]
+
+
+def generator(x: int) -> Iterator[int]:
+    yield x
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: iterate(double).iterate_kwargs([{"y": 1}]), TypeError, r"double\(\) has no parameter 'y'"),
+        (
+            lambda: iterate(Greeter.partial(task_id="t", greeting="a")).iterate_kwargs([{"nme": 1}]),
+            TypeError,
+            "unexpected keyword argument 'nme'",
+        ),
+        (
+            lambda: iterate(PythonSensor.partial(task_id="t")).iterate(mode=["reschedule"]),
+            TypeError,
+            "mode='reschedule'",
+        ),
+        (lambda: iterate(generator).iterate(x=[1]), TypeError, r"generator\(\) is a generator"),
+        (lambda: iterate(multiple_outputs=True), TypeError, "multiple_outputs: an iterated task"),
+        (
+            lambda: iterate(do_xcom_push=False, xcom_layout="indexed")(double).iterate(x=[1]),
+            ValueError,
+            "xcom_layout='indexed': do_xcom_push=False",
+        ),
+    ],
+)
+def test_more_that_is_refused_at_parse_time(make: Any, error: type[Exception], message: str) -> None:
+    """What can be known from the Dag is said there."""
+    with pytest.raises(error, match=message), DAG("d", schedule=None):
+        make()
