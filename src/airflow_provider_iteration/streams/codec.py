@@ -85,9 +85,9 @@ def dump_text(value: Any, foreign: Foreign | None = None) -> str:
     return json.dumps(_tag(value, "", foreign), ensure_ascii=True, separators=(",", ":"))
 
 
-def load_text(text: str) -> Any:
+def load_text(text: str, foreign: Foreign | None = None) -> Any:
     """Give back what was passed to :func:`dump_text`."""
-    return _untag(json.loads(text), None)
+    return _untag(json.loads(text), foreign)
 
 
 def estimate_size(value: Any) -> int:
