@@ -127,7 +127,7 @@ def test_process_that_dies_between_its_last_item_and_its_success(xcoms: XComs) -
     tries.run(doubled(work, range(10)))
     work.done.clear()
     assert list(tries.run(doubled(work, range(10)))) == [2 * x for x in range(10)]
-    assert work.done == []
+    assert work.done == [3]  # for which no row was due
 
 
 def test_changed_input_is_done_again(xcoms: XComs) -> None:
@@ -339,7 +339,7 @@ def test_large_results_in_files(xcoms: XComs, tmp_path: Path, monkeypatch: pytes
     """With checkpoint_path the store holds small rows only; the run is part of each path."""
     monkeypatch.setenv("AIRFLOW__ITERATION__CHECKPOINT_PATH", f"file://{tmp_path}/checkpoints")
     assert_large_results_survive(largest_row=2000)
-    assert len(list((tmp_path / "checkpoints" / "shop" / "r1" / "t").rglob("*.json"))) == 3
+    assert len(list((tmp_path / "checkpoints" / "shop" / "r1" / "t").rglob("*.json"))) == 2
 
 
 def test_large_results_in_the_store(xcoms: XComs) -> None:
