@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from airflow_provider_iteration.xcom.iterable import XComIterable
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_iteration.streams.events import StreamEvent
     from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 RESUME_METHOD = "execute_complete"
@@ -60,6 +61,12 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
         for again after a restart of the triggerer at most.
     """
 
+    next_method: str | None = None
+    """Name of a method ``(context, event)``, as a deferrable operator has it, to call for each event."""
+
+    next_method_takes_list: bool = False
+    """Whether :attr:`next_method` takes the list of a batch's events instead."""
+
     def __init__(
         self,
         *,
@@ -82,6 +89,32 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
         )
         self._wants_trigger_start = start_from_trigger
         self._start_obstacles: list[str] = []
+
+    def has_handler(self) -> bool:
+        """
+        Tell whether a handler takes the events of the stream.
+
+        It is asked once the operator is constructed. By default there is one where
+        :meth:`handle_trigger_events` is overridden or :attr:`next_method` is set.
+        """
+        overridden = type(self).handle_trigger_events is not StreamingOperator.handle_trigger_events
+        return overridden or self.next_method is not None
+
+    def handle_trigger_events(self, events: Sequence[StreamEvent], context: Context) -> Any:
+        """
+        Handle a batch of events. A subclass overrides it, also as ``async def`` or as a generator.
+
+        Each event is a page: ``event.payload`` is what the page holds (with ``items_path`` the list of
+        its items). Batches come in order, no event comes twice in one try of the task, and
+        ``event.is_last`` is true for the very last one only.
+
+        :param events: one or more events, never all of a long stream.
+        :param context: context of the task.
+        :return: appended to the stream of results as one item; nothing if it is None. Of a generator
+            each value that it yields is an item.
+        :raises StopStream: to end the stream here, successfully.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def make_trigger(self, context: Mapping[str, Any]) -> StreamingTrigger:

@@ -47,13 +47,14 @@ class StreamEvent(msgspec.Struct, frozen=True):
     :param trigger_run_id: the task instance's id: new on every retry and clear, the same when a
         triggerer restarts.
     :param sequence_index: number of the page, from 0.
-    :param payload: the page.
+    :param payload: the page: a :class:`Page` on its way to the writer; for a handler what the page holds,
+        such as decoded JSON, or the list of items where the source streams items.
     :param is_last: whether the sender knows that no page follows.
     """
 
     trigger_run_id: str
     sequence_index: int
-    payload: Page
+    payload: Any
     is_last: bool = False
 
     def __repr__(self) -> str:
