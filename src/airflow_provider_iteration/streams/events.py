@@ -33,6 +33,10 @@ class Page(msgspec.Struct, frozen=True):
         """Return what this page adds to the stream."""
         return self.payload if self.many else (self.payload,)
 
+    def whole(self) -> Page:
+        """Return the page as one element of the stream."""
+        return msgspec.structs.replace(self, many=False) if self.many else self
+
     def __repr__(self) -> str:
         return f"Page(elements={len(self.elements())}, size={self.size})"
 
