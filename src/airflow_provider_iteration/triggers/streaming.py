@@ -81,9 +81,7 @@ class StreamingTrigger(BaseTrigger):
         """
         options = self.stream_options
         resume_from = asyncio.get_running_loop().time() + options.min_seconds
-        pause = Pause(
-            handled=options.handled, pages=options.resume_every_pages, seconds=options.resume_every_seconds
-        )
+        pause = self._pause()
         try:
             reference = await self.stream(pause=pause)
         except Fenced as error:
@@ -140,6 +138,16 @@ class StreamingTrigger(BaseTrigger):
         """
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
+
+    def _pause(self) -> Pause:
+        options = self.stream_options
+        seconds = options.resume_every_seconds
+        return Pause(
+            handled=options.handled,
+            pages=options.resume_every_pages,
+            # The task does not resume before min_seconds anyway: no use in fetching nothing until then.
+            seconds=None if seconds is None else max(seconds, options.min_seconds),
+        )
 
     def _ends_here(self) -> bool:
         finish_on = self.stream_options.finish_on

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +17,10 @@ from airflow.sdk.exceptions import AirflowTaskTimeout, TaskDeferred
 
 from airflow_provider_iteration import StopStream, _compat
 from airflow_provider_iteration.exceptions import StreamError
+from airflow_provider_iteration.operators.handling import handling as open_handling
 from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.operators.streaming import StreamingOperator
-from airflow_provider_iteration.streams import Page, StreamEvent
+from airflow_provider_iteration.streams import Page, StreamEvent, StreamOptions
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from tests.support.hops import Task
 from tests.support.streams import RUN_A, RUN_B
@@ -399,6 +401,28 @@ async def test_failing_handler_names_the_event(xcoms: XComs, arguments: dict[str
     assert "event 7" in caught.value.__notes__[0]
 
 
+def test_gap_is_found_before_the_handler_sees_it() -> None:
+    """Events that are missing fail the try with the index; the handler sees none after them."""
+    seen: list[StreamEvent] = []
+    context = {"ti": SimpleNamespace(id=RUN_A)}
+    with open_handling(take(seen), context, StreamOptions(), keep=False) as handling:
+        handling.handle([StreamEvent(RUN_A, 0, "a")])
+        with pytest.raises(StreamError, match="event 3 came where 1 was due"):
+            handling.handle([StreamEvent(RUN_A, 3, "d")])
+    assert [event.sequence_index for event in seen] == [0]
+
+
+def test_duplicates_are_dropped_before_the_handler_sees_them() -> None:
+    """T2: an event that comes again is not handled again."""
+    seen: list[StreamEvent] = []
+    context = {"ti": SimpleNamespace(id=RUN_A)}
+    events = [StreamEvent(RUN_A, 0, "a"), StreamEvent(RUN_A, 1, "b")]
+    with open_handling(take(seen), context, StreamOptions(), keep=False) as handling:
+        handling.handle(events)
+        handling.handle([*events, StreamEvent(RUN_A, 2, "c")])
+    assert [event.payload for event in seen] == ["a", "b", "c"]
+
+
 async def test_results_before_a_failure_stay(xcoms: XComs) -> None:
     """What the handler returned before it failed is committed."""
     with pytest.raises(OSError, match="no room"):
@@ -524,8 +548,9 @@ def test_wrong_bound_is_refused_at_parse_time(name: str, value: Any, error: type
 @pytest.mark.parametrize("name", ["resume_every_pages", "resume_every_seconds"])
 def test_bound_without_a_handler_is_refused(name: str) -> None:
     """Without a handler there is nothing to resume for."""
+    bound: dict[str, Any] = {name: 4}
     with pytest.raises(ValueError, match=f"{name} in task 'pages': there is no handler"):
-        HttpStreamingOperator(task_id="pages", endpoint="x", method="GET", **{name: 4})
+        HttpStreamingOperator(task_id="pages", endpoint="x", method="GET", **bound)
 
 
 def test_missing_method_is_refused() -> None:
