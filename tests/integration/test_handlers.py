@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.api import ApiSettings, PagedApi
 from harness.deployment import Deployment
 
 pytestmark = pytest.mark.timeout(300)
@@ -116,6 +117,13 @@ def test_old_method_is_called_for_each_event(handled_run: tuple[Deployment, str]
     airflow, run_id = handled_run
     assert results(handled_run, "migrated") == [0, 10, 20, 30, 40, 50]
     assert airflow.inspect.xcom("handled", run_id, "migrated", "event_4") == 4
+
+
+def test_example_of_an_own_trigger_runs(airflow: Deployment) -> None:
+    """The trigger and the operator of the documentation, on an API of three pages."""
+    with PagedApi(ApiSettings(pages=3, items=5)) as api:
+        run_id = airflow.run("own_orders", {"url": f"{api.url}/cursor"})
+    assert results((airflow, run_id), "orders", "own_orders") == list(range(15))
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Context, dag, task
+from orders_trigger import OrdersOperator
 from stream_probes import CountingTrigger, SeveralEventsTrigger
 
 from airflow_provider_iteration.exceptions import StopStream
@@ -98,5 +99,11 @@ def handled_often() -> None:
     read_of(HandlingOperator(task_id="batches", pages=40, resume_every_pages=4))
 
 
+@dag(schedule=None)
+def own_orders() -> None:
+    read_of(OrdersOperator(task_id="orders", url="{{ dag_run.conf['url'] }}"))
+
+
 handled()
 handled_often()
+own_orders()
