@@ -119,6 +119,18 @@ def test_old_method_is_called_for_each_event(handled_run: tuple[Deployment, str]
     assert airflow.inspect.xcom("handled", run_id, "migrated", "event_4") == 4
 
 
+def test_pages_of_an_http_api_are_handled_the_same_in_both_ways(airflow: Deployment) -> None:
+    """H5: a handler gets the items of each page, deferred and on a worker, each page asked for once."""
+    with PagedApi(ApiSettings(pages=5, items=4)) as api:
+        airflow.connect("handled_http", api.url)
+        run = (airflow, airflow.run("handled_http"))
+        asked = sorted(api.asked())
+    assert [results(run, task_id, "handled_http") for task_id in ("deferred", "here")] == [
+        list(range(20))
+    ] * 2
+    assert asked == sorted([*range(5), *range(5)])
+
+
 def test_example_of_an_own_trigger_runs(airflow: Deployment) -> None:
     """The trigger and the operator of the documentation, on an API of three pages."""
     with PagedApi(ApiSettings(pages=3, items=5)) as api:

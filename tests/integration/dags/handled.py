@@ -13,7 +13,9 @@ from orders_trigger import OrdersOperator
 from stream_probes import CountingTrigger, SeveralEventsTrigger
 
 from airflow_provider_iteration.exceptions import StopStream
+from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.operators.streaming import StreamingOperator
+from airflow_provider_iteration.pagination import Cursor
 from airflow_provider_iteration.streams import StreamEvent
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
@@ -99,6 +101,31 @@ def handled_often() -> None:
     read_of(HandlingOperator(task_id="batches", pages=40, resume_every_pages=4))
 
 
+class PagesOperator(HttpStreamingOperator):
+    def handle_trigger_events(self, events: Sequence[StreamEvent], context: Context) -> Iterator[int]:
+        for event in events:
+            yield from (item["id"] for item in event.payload)
+
+
+@dag(schedule=None)
+def handled_http() -> None:
+    def pages(task_id: str, **arguments: Any) -> None:
+        read_of(
+            PagesOperator(
+                task_id=task_id,
+                http_conn_id="handled_http",
+                endpoint="cursor",
+                method="GET",
+                paginator=Cursor("meta.next", "after"),
+                items_path="items",
+                **arguments,
+            )
+        )
+
+    pages("deferred")
+    pages("here", deferrable=False)
+
+
 @dag(schedule=None)
 def own_orders() -> None:
     read_of(OrdersOperator(task_id="orders", url="{{ dag_run.conf['url'] }}"))
@@ -106,4 +133,5 @@ def own_orders() -> None:
 
 handled()
 handled_often()
+handled_http()
 own_orders()
