@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import StoreTimeout
@@ -21,6 +21,12 @@ class XComPlace(NamedTuple):
     task_id: str
     run_id: str
     map_index: int = -1
+
+    @classmethod
+    def of(cls, instance: Any) -> Self:
+        """Return the place of a task instance, as workers and triggers know it."""
+        index = -1 if instance.map_index is None else instance.map_index
+        return cls(instance.dag_id, instance.task_id, instance.run_id, index)
 
     def __str__(self) -> str:
         index = "" if self.map_index < 0 else f"[{self.map_index}]"
@@ -42,6 +48,11 @@ class XComStore:
     def __init__(self, place: XComPlace, timeout: float) -> None:
         self._place = place
         self._timeout = timeout
+
+    @classmethod
+    def of(cls, place: XComPlace) -> Self:
+        """Return the store at a place, with the configured timeout."""
+        return cls(place, _compat.config_float("message_timeout", 60.0))
 
     async def get(self, key: str) -> Any:
         """Return the row, or None."""
