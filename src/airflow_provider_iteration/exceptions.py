@@ -116,6 +116,27 @@ class StoreTimeout(StreamError):
         )
 
 
+class PushRefused(IterationError):
+    """A trigger that belongs to no running task cannot push an XCom."""
+
+
+class PushFailed(IterationError):
+    """
+    A trigger's XCom was not pushed.
+
+    :param key: key of the XCom.
+    :param reason: what went wrong, without the value.
+    """
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"XCom {self.key!r} was not pushed: {self.reason}"
+
+
 class Fenced(StreamError):
     """Another producer has taken over this stream; this one must stop, and leave everything as it is."""
 
