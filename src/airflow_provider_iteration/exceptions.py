@@ -96,22 +96,22 @@ class PageFailed(StreamError):
 
 class StoreTimeout(StreamError):
     """
-    A message about a stream's row got no answer in time.
+    A message to Airflow got no answer in time.
 
     :param action: what was asked for, such as ``write``.
-    :param key: key of the row.
+    :param what: what it is about, such as ``XCom 'return_value'``.
     :param seconds: how long it was waited for.
     """
 
-    def __init__(self, action: str, key: str, seconds: float) -> None:
-        super().__init__(action, key, seconds)
+    def __init__(self, action: str, what: str, seconds: float) -> None:
+        super().__init__(action, what, seconds)
         self.action = action
-        self.key = key
+        self.what = what
         self.seconds = seconds
 
     def __str__(self) -> str:
         return (
-            f"no answer within {self.seconds:g} s to the {self.action} of XCom {self.key!r}: "
+            f"no answer within {self.seconds:g} s to the {self.action} of {self.what}: "
             "is the deployment overloaded? The bound is [iteration] message_timeout"
         )
 

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.exceptions import StoreTimeout
-
-THREADS = 4
+from airflow_provider_iteration.streams.messages import ask
 
 
 class XComPlace(NamedTuple):
@@ -37,8 +33,7 @@ class XComStore:
     """
     A :class:`~.store.RowStore` over XComs.
 
-    Messages go through the configured XCom backend, whose code may block, hence in threads. They have
-    threads of their own: those of the event loop belong to everyone's triggers.
+    Messages go through the configured XCom backend, whose code may block, hence in threads.
 
     :param place: the task instance.
     :param timeout: seconds to wait for the answer to one message. Airflow does not answer some messages
@@ -67,29 +62,9 @@ class XComStore:
         await self._call("deletion", key, _compat.delete_xcom)
 
     async def _call(self, action: str, key: str, function: Callable[..., Any], *args: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(_pool(), lambda: function(*args, key=key, **self._place._asdict()))
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await call
-        except TimeoutError:
-            _abandon_pool()
-            raise StoreTimeout(action, key, self._timeout) from None
-
-
-_executor: ThreadPoolExecutor | None = None
-
-
-def _pool() -> ThreadPoolExecutor:
-    global _executor
-    if _executor is None:
-        _executor = ThreadPoolExecutor(THREADS, thread_name_prefix="stream-xcom")
-    return _executor
-
-
-def _abandon_pool() -> None:
-    """Leave the threads that wait for an answer to themselves, lest others queue behind them."""
-    global _executor
-    if _executor is not None:
-        _executor.shutdown(wait=False)
-        _executor = None
+        return await ask(
+            lambda: function(*args, key=key, **self._place._asdict()),
+            action=action,
+            what=f"XCom {key!r}",
+            timeout=self._timeout,
+        )
