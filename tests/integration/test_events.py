@@ -77,8 +77,9 @@ def test_events_stay_out_of_the_log(airflow: Deployment, shops: dict[str, PagedA
 def test_pushed_values_are_there_when_the_task_ends(airflow: Deployment) -> None:
     """T6: a trigger of someone else ends its task in the triggerer, with XComs."""
     run = airflow.run("pushed")
-    assert airflow.inspect.xcom("pushed", run, "good", "pod") == {"exit": 0}
+    assert airflow.inspect.xcom("pushed", run, "good", "moment") == "2026-01-01T00:00:00+00:00"
     assert airflow.inspect.xcom("pushed", run, "good") == [1, 2]
+    assert airflow.counts("pushed", run, "good").worker_starts == 1
 
 
 def test_failed_push_fails_the_try(airflow: Deployment) -> None:
@@ -86,7 +87,7 @@ def test_failed_push_fails_the_try(airflow: Deployment) -> None:
     run = airflow.trigger("not_pushed")
     assert airflow.wait("not_pushed", run) == "failed"
     log = airflow.inspect.task_log("not_pushed", run, "bad")
-    assert "XCom 'pod' was not pushed" in log
+    assert "XCom 'report' was not pushed" in log
     assert "s3cret" not in log
     assert airflow.inspect.xcom_rows("not_pushed", run, "bad") == []
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import Asset, AssetWatcher, BaseOperator, dag, task
-from event_probes import PushingTrigger
+from event_probes import RefusedTrigger, ReportingSensor
 
 from airflow_provider_iteration.pagination import Cursor
 from airflow_provider_iteration.triggers.http import HttpStreamingEventTrigger
@@ -40,25 +40,21 @@ def watched_killed() -> None:
     nothing()
 
 
-class PushingOperator(BaseOperator):
-    """Ends in the triggerer, with what its trigger has pushed."""
-
-    def __init__(self, *, good: bool, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.good = good
-
-    def execute(self, context: Any) -> None:
-        self.defer(trigger=PushingTrigger(good=self.good), method_name="never")
-
-
 @dag(schedule=None)
 def pushed() -> None:
-    PushingOperator(task_id="good", good=True)
+    ReportingSensor(task_id="good", target_time="2026-01-01T00:00:00+00:00")
+
+
+class RefusedOperator(BaseOperator):
+    """Its trigger does not get rid of its XCom."""
+
+    def execute(self, context: Any) -> None:
+        self.defer(trigger=RefusedTrigger(), method_name="never")
 
 
 @dag(schedule=None)
 def not_pushed() -> None:
-    PushingOperator(task_id="bad", good=False)
+    RefusedOperator(task_id="bad")
 
 
 watched_burst()

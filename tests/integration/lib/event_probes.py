@@ -1,27 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers that push XComs; every part of the deployment can import them."""
+"""Triggers that push XComs, and who defers to one; every part of the deployment can import them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NoReturn
 
+from airflow.providers.standard.sensors.date_time import DateTimeSensorAsync
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
-from airflow_provider_iteration import push_xcoms
+from airflow_provider_iteration import push_xcom, push_xcoms
 
 
-class PushingTrigger(BaseTrigger):
-    """Pushes what can be pushed, or a text that no database takes."""
-
-    def __init__(self, good: bool) -> None:
-        super().__init__()
-        self.good = good
+class ReportingTrigger(DateTimeTrigger):
+    """Someone else's trigger, which ends its task with XComs."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return "event_probes.PushingTrigger", {"good": self.good}
+        _, arguments = super().serialize()
+        return "event_probes.ReportingTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        value: Any = {"exit": 0} if self.good else "s3cret \ud800"
-        await push_xcoms(self, {"pod": value, "return_value": [1, 2]})
+        async for event in super().run():
+            await push_xcoms(self, {"moment": event.payload.isoformat(), "return_value": [1, 2]})
+            yield TaskSuccessEvent()
+            return
+
+
+class ReportingSensor(DateTimeSensorAsync):
+    """Someone else's operator, which defers to that trigger instead of its own."""
+
+    def defer(self, *, trigger: Any, **kwargs: Any) -> NoReturn:
+        super().defer(trigger=ReportingTrigger(trigger.moment), **kwargs)
+
+
+class RefusedTrigger(BaseTrigger):
+    """Pushes a text that no database takes."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return "event_probes.RefusedTrigger", {}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        await push_xcom(self, "report", "s3cret \ud800")
         yield TaskSuccessEvent()
