@@ -52,9 +52,18 @@ def test_every_event_of_a_burst_is_recorded_once(airflow: Deployment, shops: dic
     polls = len(shops["watched_burst"].requests)
     wait_until(lambda: len(shops["watched_burst"].requests) >= polls + 3, 60, "more polls")
     recorded = airflow.inspect.asset_payloads("watched_burst")
-    assert [(event["sequence_index"], event["payload"]["id"]) for event in recorded] == [
-        (number, number) for number in range(25)
-    ]
+    assert [event["sequence_index"] for event in recorded] == list(range(25))
+    assert [event["payload"]["id"] for event in recorded] == list(range(25))
+
+
+def test_watcher_of_a_failing_api_goes_on(airflow: Deployment, shops: dict[str, PagedApi]) -> None:
+    """A page that fails for good fails the watcher; Airflow starts it anew, and nothing comes twice."""
+    wait_until(lambda: airflow.inspect.asset_events("watched_burst") >= 25, 90, "25 events")
+    shops["watched_burst"].reset(ApiSettings(pages=7, items=5, fail={6: [500, 500]}))
+    wait_until(lambda: airflow.inspect.asset_events("watched_burst") >= 35, 90, "the later events")
+    recorded = airflow.inspect.asset_payloads("watched_burst")
+    assert [event["sequence_index"] for event in recorded] == list(range(35))
+    assert [event["payload"]["id"] for event in recorded] == list(range(35))
 
 
 def test_example_reads_every_event_once(airflow: Deployment, shops: dict[str, PagedApi]) -> None:

@@ -27,6 +27,7 @@ from airflow_provider_iteration.exceptions import Fenced, LimitExceeded, StreamE
 from airflow_provider_iteration.streams.asset_store import AssetPlaces
 from airflow_provider_iteration.streams.codec import encode_items
 from airflow_provider_iteration.streams.events import Page
+from airflow_provider_iteration.streams.pacing import shared_pace
 from airflow_provider_iteration.streams.watching import NewElement, Walk, WatchState, resume
 
 MOST_UNRECORDED = 1000
@@ -215,22 +216,25 @@ class WatchProducer(SharedStreamProducer):
         return Walk(trigger.pages, state, warn=trigger.log.warning, foreign=_compat.to_serde)
 
     async def _open(self, places: AssetPlaces) -> WatchState:
-        states = await places.read()
+        async with shared_pace().turn():
+            states = await places.read()
         state = resume(states, WatchState(run=str(uuid.uuid4())))
         if not states and self._trigger.skip_existing:
             walk = self._walk(state)
             async for _ in walk.news():
                 pass
             state = msgspec.structs.replace(walk.state, index=0)
-        await places.write(state)
+        async with shared_pace().turn():
+            await places.write(state)
         self._incarnation = state.incarnation
         return state
 
     async def _keep(self, state: WatchState) -> None:
         assert self._places is not None
-        if any(found.incarnation > self._incarnation for found in await self._places.read()):
-            raise Fenced("another triggerer has taken this watcher over")
-        await self._places.write(state)
+        async with shared_pace().turn():
+            if any(found.incarnation > self._incarnation for found in await self._places.read()):
+                raise Fenced("another triggerer has taken this watcher over")
+            await self._places.write(state)
 
     async def _wait_for_room(self) -> None:
         async with self._confirmed:
