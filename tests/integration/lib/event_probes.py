@@ -12,6 +12,9 @@ from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_iteration import push_xcom, push_xcoms
 
+UNSTORABLE = "s3cret \ud800"
+"""Not written out where it is pushed: a traceback shows that line."""
+
 
 class ReportingTrigger(DateTimeTrigger):
     """Someone else's trigger, which ends its task with XComs."""
@@ -41,5 +44,5 @@ class RefusedTrigger(BaseTrigger):
         return "event_probes.RefusedTrigger", {}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        await push_xcom(self, "report", "s3cret \ud800")
+        await push_xcom(self, "report", UNSTORABLE)
         yield TaskSuccessEvent()
