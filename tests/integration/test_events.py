@@ -129,3 +129,5 @@ def test_killed_triggerer_loses_no_event(airflow: Deployment) -> None:
         (number, number) for number in range(25)
     }
     assert len({event["trigger_run_id"] for event in recorded}) == 1
+    # Only what was sent before the kill can be in doubt.
+    assert len(recorded) <= 25 + 15
