@@ -99,19 +99,19 @@ class StoreTimeout(StreamError):
     A message to Airflow got no answer in time.
 
     :param action: what was asked for, such as ``write``.
-    :param what: what it is about, such as ``XCom 'return_value'``.
+    :param key: key of the row that it is about.
     :param seconds: how long it was waited for.
     """
 
-    def __init__(self, action: str, what: str, seconds: float) -> None:
-        super().__init__(action, what, seconds)
+    def __init__(self, action: str, key: str, seconds: float) -> None:
+        super().__init__(action, key, seconds)
         self.action = action
-        self.what = what
+        self.key = key
         self.seconds = seconds
 
     def __str__(self) -> str:
         return (
-            f"no answer within {self.seconds:g} s to the {self.action} of {self.what}: "
+            f"no answer within {self.seconds:g} s to the {self.action} of {self.key!r}: "
             "is the deployment overloaded? The bound is [iteration] message_timeout"
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.streams.messages import ask
 from airflow_provider_iteration.streams.watching import WatchState
+from airflow_provider_iteration.streams.xcom_store import ask
 
 
 class AssetPlaces:
@@ -46,4 +46,4 @@ class AssetPlaces:
             await self._ask("write", lambda store=store: store.set(self._key, row))
 
     async def _ask(self, action: str, call: Any) -> Any:
-        return await ask(call, action=action, what=f"asset state {self._key!r}", timeout=self._timeout)
+        return await ask(action, self._key, self._timeout, call)

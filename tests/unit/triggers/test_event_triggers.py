@@ -189,7 +189,7 @@ async def test_unanswered_state_store_fails_the_watcher(monkeypatch: pytest.Monk
             answered.wait(10)
 
     monkeypatch.setattr(_compat, "config_float", lambda name, fallback: 0.05)
-    with pytest.raises(StoreTimeout, match="read of asset state 'stream"):
+    with pytest.raises(StoreTimeout, match="read of 'stream"):
         await watch(Source(), events=1, state=Silent())
     answered.set()
 
