@@ -56,14 +56,27 @@ class XComStore:
         await self._call("deletion", key, _compat.delete_xcom)
 
     async def _call(self, action: str, key: str, function: Callable[..., Any], *args: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(_pool(), lambda: function(*args, key=key, **self._place._asdict()))
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await call
-        except TimeoutError:
-            _abandon_pool()
-            raise StoreTimeout(action, key, self._timeout) from None
+        place = self._place._asdict()
+        return await ask(action, key, self._timeout, lambda: function(*args, key=key, **place))
+
+
+async def ask(action: str, key: str, timeout: float, message: Callable[[], Any]) -> Any:
+    """
+    Send a message to the supervisor from a thread, and wait for its answer for so long.
+
+    :param action: what is asked for, for the error.
+    :param key: key of the row that it is about, for the error.
+    :param timeout: seconds.
+    :param message: sends it, and returns the answer; may block.
+    :raises StoreTimeout: if no answer came in time.
+    """
+    call = asyncio.get_running_loop().run_in_executor(_pool(), message)
+    try:
+        async with asyncio.timeout(timeout):
+            return await call
+    except TimeoutError:
+        _abandon_pool()
+        raise StoreTimeout(action, key, timeout) from None
 
 
 _executor: ThreadPoolExecutor | None = None
