@@ -50,7 +50,9 @@ __all__ = [
     "config_float",
     "connections_once",
     "context_keys",
+    "count_dag_runs",
     "current_context",
+    "dag_run_state",
     "delete_xcom",
     "determine_kwargs",
     "from_serde",
@@ -67,6 +69,7 @@ __all__ = [
     "lend_dag",
     "push_result",
     "python_operator",
+    "read_newest_xcom",
     "read_xcom",
     "render_fields",
     "retry_decision",
@@ -97,6 +100,35 @@ def delete_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: 
     from airflow.sdk.execution_time.xcom import XCom
 
     XCom.delete(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+
+
+def read_newest_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
+    """Read the newest XCom of a run and of those before it; None if there is none. Blocks: use a thread."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.get_one(
+        key=key,
+        dag_id=dag_id,
+        task_id=task_id,
+        run_id=run_id,
+        map_index=map_index,
+        include_prior_dates=True,
+    )
+
+
+def dag_run_state(dag_id: str, run_id: str) -> str:
+    """Ask for the state of a Dag run, on a worker or in a triggerer. Blocks: use a thread."""
+    # Since 3.0 (airflow.sdk.execution_time.task_runner).
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return str(RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))
+
+
+def count_dag_runs(dag_id: str, state: str) -> int:
+    """Count the runs of a Dag that are in a state, on a worker or in a triggerer. Blocks: use a thread."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag_id, states=[state])
 
 
 def config_float(name: str, fallback: float) -> float:

@@ -60,23 +60,23 @@ class XComStore:
         return await ask(action, key, self._timeout, lambda: function(*args, key=key, **place))
 
 
-async def ask(action: str, key: str, timeout: float, message: Callable[[], Any]) -> Any:
+async def ask(action: str, key: str, seconds: float, message: Callable[[], Any]) -> Any:
     """
     Send a message to the supervisor from a thread, and wait for its answer for so long.
 
     :param action: what is asked for, for the error.
     :param key: key of the row that it is about, for the error.
-    :param timeout: seconds.
+    :param seconds: how long to wait.
     :param message: sends it, and returns the answer; may block.
     :raises StoreTimeout: if no answer came in time.
     """
     call = asyncio.get_running_loop().run_in_executor(_pool(), message)
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             return await call
     except TimeoutError:
         _abandon_pool()
-        raise StoreTimeout(action, key, timeout) from None
+        raise StoreTimeout(action, key, seconds) from None
 
 
 _executor: ThreadPoolExecutor | None = None

@@ -134,7 +134,10 @@ class StreamingTrigger(BaseTrigger):
         return finish_on == "triggerer" or not _compat.has_task_listeners()
 
     def _store(self) -> XComStore:
-        return XComStore(self._place(), _compat.config_float("message_timeout", 60.0))
+        return XComStore(self._place(), self._message_timeout())
+
+    def _message_timeout(self) -> float:
+        return _compat.config_float("message_timeout", 60.0)
 
     def _place(self) -> XComPlace:
         instance = self._task_instance_or_raise()
