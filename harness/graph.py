@@ -42,8 +42,10 @@ class GraphSettings:
     :param fail_for_good: page -> status that it always answers.
     :param revoke: pages whose first request revokes all tokens issued so far.
     :param foreign: page -> base URL of another host that its next link leads to.
+    :param delay: seconds that each page takes.
+    :param cycle: page -> page that its next link leads to.
     :param moved: where ``/moved`` redirects to.
-    :param lifetime: seconds for which a token is said to be good.
+    :param lifetime: seconds for which a token is good.
     :param content: what ``/content`` answers.
     """
 
@@ -55,6 +57,8 @@ class GraphSettings:
     fail_for_good: Mapping[int, int] = field(default_factory=dict)
     revoke: frozenset[int] = frozenset()
     foreign: Mapping[int, str] = field(default_factory=dict)
+    delay: float = 0.0
+    cycle: Mapping[int, int] = field(default_factory=dict)
     moved: str = "users"
     lifetime: int = LIFETIME
     content: bytes = b"\x00\x01content"
@@ -87,10 +91,9 @@ class GraphApi:
         self.token_requests: list[dict[str, str]] = []
         self.changes: list[dict[str, Any]] = []
         self.oldest_delta = 0
-        self.connections = 0
         self._tls = tls
         self._port = 0
-        self._good_tokens: set[str] = set()
+        self._good_tokens: dict[str, float] = {}
         self._failures: Counter[int] = Counter()
         self._revoked: set[int] = set()
         self._started = threading.Event()
@@ -148,6 +151,10 @@ class GraphApi:
             for request in self.requests
         ]
 
+    def open_connections(self) -> int:
+        """Return how many connections are open."""
+        return len(self._runner.server.connections) if self._runner.server else 0
+
     def forget_deltas(self) -> None:
         """Answer 410 to all delta links given so far."""
         self.oldest_delta = len(self.changes) + 1
@@ -159,7 +166,7 @@ class GraphApi:
         app.router.add_get("/{tenant}/v2.0/.well-known/openid-configuration", self._discovery)
         app.router.add_post("/{tenant}/oauth2/v2.0/token", self._token)
         app.router.add_route("*", "/{version}/{path:.*}", self._handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls)
         await site.start()
@@ -187,7 +194,7 @@ class GraphApi:
                 status=401,
             )
         token = f"token-{len(self.token_requests)}"
-        self._good_tokens.add(token)
+        self._good_tokens[token] = time.monotonic() + self.settings.lifetime
         return web.json_response(
             {"token_type": "Bearer", "expires_in": self.settings.lifetime, "access_token": token}
         )
@@ -197,12 +204,13 @@ class GraphApi:
             request.method,
             request.path,
             dict(request.query),
-            dict(request.headers),
+            request.headers.copy(),
             await request.read(),
             time.monotonic(),
         )
         self.requests.append(seen)
         page = self._page_number(request)
+        await asyncio.sleep(self.settings.delay)
         response = self._refusal(seen, page) or self._answer(request, page)
         seen.status = response.status
         return response
@@ -217,7 +225,7 @@ class GraphApi:
             self._revoked.add(page)
             self._good_tokens.clear()
         scheme, _, token = seen.headers.get("Authorization", "").partition(" ")
-        if scheme != "Bearer" or token not in self._good_tokens:
+        if scheme != "Bearer" or self._good_tokens.get(token, 0.0) <= time.monotonic():
             return self._failure(401, "InvalidAuthenticationToken")
         if page in self.settings.fail_for_good:
             return self._failure(self.settings.fail_for_good[page], "Broken")
@@ -248,7 +256,9 @@ class GraphApi:
             return self._counted(request)
         body = {"@odata.context": f"{self.url}/$metadata#users", "value": self._items(page)}
         if page + 1 < self.settings.pages:
-            body["@odata.nextLink"] = self._link(request, page, f"$skiptoken=page-{page + 1}")
+            body["@odata.nextLink"] = self._link(
+                request, page, f"$skiptoken=page-{self.settings.cycle.get(page, page + 1)}"
+            )
         return web.json_response(body)
 
     def _counted(self, request: web.Request) -> web.Response:

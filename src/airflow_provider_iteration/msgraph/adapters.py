@@ -61,20 +61,29 @@ class OwnAdapterHook(KiotaRequestAdapterHook):
 
     async def close(self) -> None:
         """Close the adapter's connections and those of its credential."""
-        adapter: Any
         _, adapter = self.cached_request_adapters.pop(self.conn_id, (None, None))
         credential, self._credential = self._credential, None
-        async with contextlib.AsyncExitStack() as stack:
-            if credential is not None:
-                # The stock wrapper's own close() does nothing. There since version 13 of the provider.
-                stack.push_async_callback(getattr(credential, "_credential", credential).close)
-            if adapter is not None:
-                client = adapter._http_client
-                stack.push_async_callback(client.aclose)
-                # Kiota's transports do not close those that they wrap.
-                for transport in (client._transport, *client._mounts.values()):
-                    if transport is not None:
-                        stack.push_async_callback(transport.transport.aclose)
+        await close_adapter(adapter, credential)
+
+
+async def close_adapter(adapter: Any, credential: Any) -> None:
+    """
+    Close all that an adapter and its credential have open.
+
+    :param adapter: a request adapter of Kiota, or None.
+    :param credential: the stock hook's credential, or None.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        if credential is not None:
+            # The stock wrapper's own close() does nothing. There since version 13 of the provider.
+            stack.push_async_callback(getattr(credential, "_credential", credential).close)
+        if adapter is not None:
+            client = adapter._http_client
+            stack.push_async_callback(client.aclose)
+            # Kiota's transports do not close those that they wrap.
+            for transport in (client._transport, *client._mounts.values()):
+                if transport is not None:
+                    stack.push_async_callback(transport.transport.aclose)
 
 
 def _is_one_host(entry: str) -> bool:

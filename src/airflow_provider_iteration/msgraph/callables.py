@@ -47,11 +47,6 @@ class GraphCallables:
         self._context = context
 
     @property
-    def handles(self) -> bool:
-        """Whether there is an ``event_handler``."""
-        return self._event_handler is not None
-
-    @property
     def follows(self) -> bool:
         """Whether there is a ``pagination_function``."""
         return self._pagination_function is not None
@@ -72,7 +67,13 @@ class GraphCallables:
         return await self._handled({"status": "success", "type": kind, "response": text})
 
     async def failure(self, error: Exception) -> Any:
-        """Let ``event_handler`` deal with a page that failed; what it returns is the last page."""
+        """
+        Let ``event_handler`` deal with a page that failed; what it returns is the last page.
+
+        :param error: the failure, which is raised again where there is no handler.
+        """
+        if self._event_handler is None:
+            raise error
         return await self._handled({"status": "failure", "message": str(error)})
 
     async def result(self, page: Any) -> Any:

@@ -198,27 +198,20 @@ class MSGraphStreamingTrigger(StreamingTrigger):
         callables = self._callables()
         if cursor is None and self._is_delta():
             newest = await self._records().begin()
-            if (link := await self._delta_link(newest)) is not None:
-                walk = PageState(walk.paginator, PageRequest(url=link, exact=True))
+            walk = await self._gone_on_from(newest, walk)
         async with self._client(received) as client:
             while walk.request is not None:
                 number = walk.progress.pages + 1
                 try:
-                    answer = await client.fetch(walk.request, number)
+                    answer, walk = await self._fetch(client, walk)
                 except PageFailed as failure:
-                    if self._is_expired_delta(failure, walk):
-                        self.log.warning("The delta link has expired (HTTP 410): everything is fetched")
-                        walk = PageState(walk.paginator)
-                        continue
-                    if not callables.handles:
-                        raise
                     if left := await callables.failure(failure):
-                        yield await self._page(left, callables, 0, number)
+                        yield await self._page(left, callables, number)
                     return
                 value = await callables.page(answer.value)
                 if not value:
                     return
-                page = await self._page(value, callables, answer.size, number)
+                page = await self._page(value, callables, number, answer.size)
                 try:
                     await self._advance(walk, value, page, answer, callables)
                 except Exception:
@@ -229,6 +222,21 @@ class MSGraphStreamingTrigger(StreamingTrigger):
                 if last and self._is_delta():
                     await self._keep_delta_link(value, newest)
                 yield msgspec.structs.replace(page, cursor=_cursor(walk, client.received, newest), last=last)
+
+    async def _fetch(self, client: GraphPageClient, walk: PageState) -> tuple[GraphAnswer, PageState]:
+        """Fetch the next page; where a delta link has expired, the first one of a new walk."""
+        number = walk.progress.pages + 1
+        assert walk.request is not None
+        try:
+            return await client.fetch(walk.request, number), walk
+        except PageFailed as failure:
+            begins_with_link = self._is_delta() and number == 1 and walk.request.url is not None
+            if not begins_with_link or failure.status != GONE:
+                raise
+        self.log.warning("The delta link has expired (HTTP 410): everything is fetched")
+        walk = PageState(walk.paginator)
+        assert walk.request is not None
+        return await client.fetch(walk.request, number), walk
 
     def _begin(self, cursor: Any) -> tuple[PageState, int, DeltaRecord | None]:
         paginator = self.paginator or ODataPaging.of_query(self.query_parameters)
@@ -281,7 +289,7 @@ class MSGraphStreamingTrigger(StreamingTrigger):
             context,
         )
 
-    async def _page(self, value: Any, callables: GraphCallables, size: int, number: int) -> Page:
+    async def _page(self, value: Any, callables: GraphCallables, number: int, size: int = 0) -> Page:
         result = await callables.result(value)
         if self.items_path is not None:
             return Page(items_at(self.items_path, result, number), many=True, size=size)
@@ -316,16 +324,11 @@ class MSGraphStreamingTrigger(StreamingTrigger):
     def _records(self) -> DeltaRecords:
         return DeltaRecords(self._place(), self._message_timeout())
 
-    async def _delta_link(self, newest: DeltaRecord | None) -> str | None:
-        if self.delta_link:
-            return self.delta_link
-        base = await self._records().base(newest)
-        return None if base is None else base.link
-
-    def _is_expired_delta(self, failure: PageFailed, walk: PageState) -> bool:
-        asked = walk.request
-        is_first = walk.progress.pages == 0 and asked is not None and asked.url is not None
-        return self._is_delta() and is_first and failure.status == GONE
+    async def _gone_on_from(self, newest: DeltaRecord | None, walk: PageState) -> PageState:
+        link = self.delta_link
+        if not link and (base := await self._records().base(newest)) is not None:
+            link = base.link
+        return PageState(walk.paginator, PageRequest(url=link, exact=True)) if link else walk
 
     async def _keep_delta_link(self, value: Any, newest: DeltaRecord | None) -> None:
         link = value.get(DELTA_LINK) if isinstance(value, dict) else None
