@@ -100,7 +100,7 @@ def test_wrong_arguments_are_errors_of_the_dag(arguments: dict[str, Any], messag
 
 
 async def test_no_page_is_kept_on_the_operator(graph: Graph) -> None:
-    """G2: after all pages the operator is as it was, although its pagination_function changes its argument."""
+    """G2: after all pages the operator is as it was, although its function changes its argument."""
     query = {"$top": 2}
     operator = make(conn_id="graph", url="counted", query_parameters=query, pagination_function=by_skip)
     before = copy.deepcopy({name: value for name, value in vars(operator).items() if name in FIELDS})
