@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_provider_iteration.decorators.iterate import iterate
+    from airflow_provider_iteration.exceptions import StopStream
     from airflow_provider_iteration.xcom.iterable import XComIterable
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "StopStream",
     "XComIterable",
     "__version__",
     "iterate",
 ]
 
 _MODULES = {
+    "StopStream": "airflow_provider_iteration.exceptions",
     "XComIterable": "airflow_provider_iteration.xcom.iterable",
     "iterate": "airflow_provider_iteration.decorators.iterate",
 }

@@ -15,9 +15,11 @@ from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import Fenced, StreamError
 from airflow_provider_iteration.streams.events import Page
+from airflow_provider_iteration.streams.opening import drop_older
 from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.pacing import shared_pace
-from airflow_provider_iteration.streams.producer import produce
+from airflow_provider_iteration.streams.pausing import Pause
+from airflow_provider_iteration.streams.producer import Listener, produce
 from airflow_provider_iteration.streams.writer import StreamWriter
 from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.xcom.iterable import XComIterable
@@ -71,10 +73,17 @@ class StreamingTrigger(BaseTrigger):
         return super().get_template_env(dag).overlay(undefined=jinja2.StrictUndefined)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Stream all pages, then end the task, or hand the reference to a worker, in one event."""
-        resume_from = asyncio.get_running_loop().time() + self.stream_options.min_seconds
+        """
+        Stream the pages, then end the task, or hand the reference to a worker, in one event.
+
+        The payload for a worker is ``{"reference": ..., "more": ...}``; ``more`` says that pages follow
+        those in the reference, which its handler is to have first.
+        """
+        options = self.stream_options
+        resume_from = asyncio.get_running_loop().time() + options.min_seconds
+        pause = self._pause()
         try:
-            reference = await self.stream()
+            reference = await self.stream(pause=pause)
         except Fenced as error:
             self.log.warning("Another triggerer has taken this stream over: %s", error)
             # Any other ending would fail the task, which lives on in the other triggerer.
@@ -83,16 +92,18 @@ class StreamingTrigger(BaseTrigger):
             await _sleep_until(resume_from)
             raise
         if self._ends_here():
-            await self._store().set(self.stream_options.key, reference)
+            await self._store().set(options.key, reference)
             yield TaskSuccessEvent()
         else:
             await _sleep_until(resume_from)
-            yield TriggerEvent({"reference": reference.serialize()})
+            yield TriggerEvent({"reference": reference.serialize(), "more": pause.paused})
 
-    async def stream(self) -> XComIterable:
+    async def stream(self, *, pause: Pause | None = None, tell: Listener | None = None) -> XComIterable:
         """
-        Write all pages to the stream, in the triggerer or on a worker.
+        Write the pages to the stream, in the triggerer or on a worker.
 
+        :param pause: says when to stop before the end; None is never.
+        :param tell: is told of each new event, and awaited before the next page is asked for.
         :return: the reference to the stream; it is not written.
         :raises Fenced: if another producer has taken the stream over.
         """
@@ -106,8 +117,10 @@ class StreamingTrigger(BaseTrigger):
             log=platform.node(),
             foreign=_compat.to_serde,
         )
+        if options.results_key is not None:
+            await drop_older(self._store(), options.results_key, run)
         async with writer:
-            head = await produce(self.pages, writer, options)
+            head = await produce(self.pages, writer, options, pause=pause, tell=tell)
         self.log.info(
             "Stream %s: %d pages, %d items in %d chunks", options.key, head.pages, head.items, head.chunks
         )
@@ -125,6 +138,16 @@ class StreamingTrigger(BaseTrigger):
         """
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
+
+    def _pause(self) -> Pause:
+        options = self.stream_options
+        seconds = options.resume_every_seconds
+        return Pause(
+            handled=options.handled,
+            pages=options.resume_every_pages,
+            # The task does not resume before min_seconds anyway: no use in fetching nothing until then.
+            seconds=None if seconds is None else max(seconds, options.min_seconds),
+        )
 
     def _ends_here(self) -> bool:
         finish_on = self.stream_options.finish_on
