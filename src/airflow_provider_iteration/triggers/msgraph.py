@@ -36,6 +36,8 @@ from airflow_provider_iteration.pagination.request import digest_of
 from airflow_provider_iteration.rates import Rate
 from airflow_provider_iteration.streams.events import Page
 from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.pausing import Pause
+from airflow_provider_iteration.streams.producer import Listener
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
@@ -187,8 +189,8 @@ class MSGraphStreamingTrigger(StreamingTrigger):
             "allowed_hosts": list(self.allowed_hosts),
         }
 
-    async def stream(self) -> XComIterable:
-        reference = await super().stream()
+    async def stream(self, *, pause: Pause | None = None, tell: Listener | None = None) -> XComIterable:
+        reference = await super().stream(pause=pause, tell=tell)
         if self.key != RESULT_KEY:
             await self._store().set(self.key, reference)
         return reference
