@@ -8,7 +8,7 @@ Below a version (``/v1.0``, ``/beta``) it has these resources:
 * ``/counted``: no links, but ``@odata.count``; paged by ``$skip`` and ``$top``.
 * ``/users/delta``: pages, then an ``@odata.deltaLink``; later what has changed.
 * ``/content``: bytes. ``/text``: a text. ``/nothing``: 204. ``/moved``: redirects to ``moved``.
-* anything else, such as ``/groups/g1/members``: as ``/users``.
+* ``/groups/g1/members``: as ``/users``, with ids of its own. Anything else is as ``/users``.
 """
 
 from __future__ import annotations
@@ -254,7 +254,8 @@ class GraphApi:
             return self._delta(request, page)
         if path == "counted":
             return self._counted(request)
-        body = {"@odata.context": f"{self.url}/$metadata#users", "value": self._items(page)}
+        prefix = path.split("/")[1] if path.startswith("groups/") else ""
+        body = {"@odata.context": f"{self.url}/$metadata#users", "value": self._items(page, prefix)}
         if page + 1 < self.settings.pages:
             body["@odata.nextLink"] = self._link(
                 request, page, f"$skiptoken=page-{self.settings.cycle.get(page, page + 1)}"
@@ -282,17 +283,18 @@ class GraphApi:
         link = self._link(request, page, f"$deltatoken=change-{max(len(self.changes), self.oldest_delta)}")
         return web.json_response({"value": value, "@odata.deltaLink": link})
 
-    def _items(self, page: int) -> list[dict[str, Any]]:
+    def _items(self, page: int, prefix: str = "") -> list[dict[str, Any]]:
         first = page * self.settings.items
-        return [make_user(number, self.settings.text) for number in range(first, first + self.settings.items)]
+        numbers = range(first, first + self.settings.items)
+        return [make_user(number, self.settings.text, prefix) for number in numbers]
 
     def _link(self, request: web.Request, page: int, query: str) -> str:
         return f"{self.settings.foreign.get(page, self.url)}{request.path}?{query}"
 
 
-def make_user(number: int, text: int = 10) -> dict[str, Any]:
+def make_user(number: int, text: int = 10, prefix: str = "") -> dict[str, Any]:
     """Return the item with a number, as the API serves it."""
-    return {"id": f"u{number}", "displayName": f"User {number}", "notes": "x" * text}
+    return {"id": f"{prefix}u{number}", "displayName": f"User {number}", "notes": "x" * text}
 
 
 def removed(number: int) -> dict[str, Any]:

@@ -122,7 +122,8 @@ def dag_run_state(dag_id: str, run_id: str) -> str:
     # Since 3.0 (airflow.sdk.execution_time.task_runner).
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-    return str(RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))
+    state: Any = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
+    return str(getattr(state, "value", state))
 
 
 def count_dag_runs(dag_id: str, state: str) -> int:

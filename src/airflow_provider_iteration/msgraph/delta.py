@@ -58,11 +58,12 @@ class DeltaRecords:
         self._timeout = timeout
 
     async def begin(self) -> DeltaRecord | None:
-        """Drop the record of an earlier try of this run, and return the newest one of another run."""
+        """Return the newest record of another run; drop the one that an earlier try of this run has left."""
+        newest = await self._newest()
+        if newest is None or newest.run_id != self._place.run_id:
+            return newest
         await self._store(self._place.run_id).delete(DELTA_KEY)
-        place = self._place._asdict()
-        message = lambda: _compat.read_newest_xcom(key=DELTA_KEY, **place)  # noqa: E731
-        return _record(await ask("read", DELTA_KEY, self._timeout, message))
+        return await self._newest()
 
     async def base(self, newest: DeltaRecord | None) -> DeltaRecord | None:
         """
@@ -96,6 +97,11 @@ class DeltaRecords:
         run_id = self._place.run_id
         previous = None if newest is None else newest.run_id
         await self._store(run_id).set(DELTA_KEY, msgspec.to_builtins(DeltaRecord(link, run_id, previous)))
+
+    async def _newest(self) -> DeltaRecord | None:
+        place = self._place._asdict()
+        message = lambda: _compat.read_newest_xcom(key=DELTA_KEY, **place)  # noqa: E731
+        return _record(await ask("read", DELTA_KEY, self._timeout, message))
 
     async def _before(self, record: DeltaRecord) -> DeltaRecord | None:
         if record.previous is None:
