@@ -24,7 +24,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
     """A running deployment with the Dags of this directory."""
     with Deployment(
-        [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate"))],
+        [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate", "msgraph"))],
         database=request.param,
         environment={"EVIDENCE": str(evidence)},
         python_path=[HERE / "lib"],
