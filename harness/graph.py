@@ -41,6 +41,7 @@ class GraphSettings:
     :param retry_after: ``Retry-After`` of a failure.
     :param fail_for_good: page -> status that it always answers.
     :param revoke: pages whose first request revokes all tokens issued so far.
+    :param refusal: status and code with which a token is refused.
     :param foreign: page -> base URL of another host that its next link leads to.
     :param delay: seconds that each page takes.
     :param cycle: page -> page that its next link leads to.
@@ -56,6 +57,7 @@ class GraphSettings:
     retry_after: str | None = None
     fail_for_good: Mapping[int, int] = field(default_factory=dict)
     revoke: frozenset[int] = frozenset()
+    refusal: tuple[int, str] = (401, "InvalidAuthenticationToken")
     foreign: Mapping[int, str] = field(default_factory=dict)
     delay: float = 0.0
     cycle: Mapping[int, int] = field(default_factory=dict)
@@ -226,7 +228,7 @@ class GraphApi:
             self._good_tokens.clear()
         scheme, _, token = seen.headers.get("Authorization", "").partition(" ")
         if scheme != "Bearer" or self._good_tokens.get(token, 0.0) <= time.monotonic():
-            return self._failure(401, "InvalidAuthenticationToken")
+            return self._failure(*self.settings.refusal)
         if page in self.settings.fail_for_good:
             return self._failure(self.settings.fail_for_good[page], "Broken")
         statuses = self.settings.throttle.get(page, ())

@@ -88,6 +88,15 @@ def test_huge_page_travels_in_no_event(airflow: Deployment, graph: GraphApi) -> 
     assert counted(airflow, "graph_large", run, "pages") == (0, 1)
 
 
+def test_example_runs(airflow: Deployment, graph: GraphApi) -> None:
+    """The example Dag does what its page says."""
+    graph.reset(GraphSettings(pages=3, items=2))
+    airflow.connect_as("msgraph_default", graph.connection())
+    run = airflow.run("directory")
+    assert airflow.inspect.xcom("directory", run, "count") == 6
+    assert len(airflow.inspect.xcom("directory", run, "sort_out")["changed"]) == 6
+
+
 def items(airflow: Deployment, run: str) -> list[Any]:
     """Return what a run of the delta query has, from its rows."""
     rows = [row.key for row in airflow.inspect.xcom_rows("graph_delta", run, "changes")]

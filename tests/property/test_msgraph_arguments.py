@@ -54,6 +54,7 @@ ARGUMENTS: dict[str, st.SearchStrategy[Any]] = {
     "page_retries": numbers | st.builds(PageRetries, numbers, st.just((429, "connection"))),
     "rate_limit": st.none() | st.just("20/s"),
     "allowed_hosts": st.lists(st.sampled_from(["files.example", "a.example:8443"]), max_size=3),
+    "warn_on_non_idempotent": st.booleans(),
     "stream": st.none() | st.just({"max_pages": 5, "finish_on": "worker"}),
 }
 
@@ -114,6 +115,7 @@ def test_operator_sends_all_that_its_trigger_takes() -> None:
             page_retries={"attempts": 9},
             rate_limit="3/m",
             allowed_hosts=["h"],
+            warn_on_non_idempotent=False,
             max_pages=4,
             max_bytes=5,
             max_uncommitted_pages=6,

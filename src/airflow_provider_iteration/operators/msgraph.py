@@ -8,15 +8,11 @@ from typing import Any
 
 from airflow.providers.microsoft.azure.operators.msgraph import MSGraphAsyncOperator
 
-from airflow_provider_iteration.http.retries import PageRetriesLike
+from airflow_provider_iteration.http.retries import DEFAULT_PAGE_RETRIES, PageRetriesLike
 from airflow_provider_iteration.operators.start import foreign_leaves, refuse_callables
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.pagination import Paginator, load_paginator
-from airflow_provider_iteration.triggers.msgraph import (
-    DEFAULT_PAGE_RETRIES,
-    RESULT_KEY,
-    MSGraphStreamingTrigger,
-)
+from airflow_provider_iteration.triggers.msgraph import RESULT_KEY, MSGraphStreamingTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 # What may be something that cannot be sent to the triggerer; the pages are then fetched on a worker.
@@ -69,6 +65,7 @@ class MSGraphStreamingOperator(StreamingOperator, MSGraphAsyncOperator):  # type
         dict, to say more. Kiota's own retries are off.
     :param rate_limit: how many requests may start in which time, such as ``"20/s"``, ``"100/m"``.
     :param allowed_hosts: hosts, besides the connection's, that next links and redirects may lead to.
+    :param warn_on_non_idempotent: whether it is logged that a method may be sent twice that should not.
     """
 
     template_fields: Sequence[str] = (*MSGraphAsyncOperator.template_fields, "delta_link")
@@ -86,6 +83,7 @@ class MSGraphStreamingOperator(StreamingOperator, MSGraphAsyncOperator):  # type
         page_retries: PageRetriesLike = DEFAULT_PAGE_RETRIES,
         rate_limit: str | None = None,
         allowed_hosts: Sequence[str] = (),
+        warn_on_non_idempotent: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -100,6 +98,7 @@ class MSGraphStreamingOperator(StreamingOperator, MSGraphAsyncOperator):  # type
         self.page_retries = page_retries
         self.rate_limit = rate_limit
         self.allowed_hosts = allowed_hosts
+        self.warn_on_non_idempotent = warn_on_non_idempotent
         refuse_callables(
             url=self.url,
             path_parameters=self.path_parameters,
@@ -134,6 +133,7 @@ class MSGraphStreamingOperator(StreamingOperator, MSGraphAsyncOperator):  # type
             page_retries=self.page_retries,
             rate_limit=self.rate_limit,
             allowed_hosts=self.allowed_hosts,
+            warn_on_non_idempotent=self.warn_on_non_idempotent,
         )
 
     def worker_reasons(self, trigger: StreamingTrigger) -> Iterator[str]:

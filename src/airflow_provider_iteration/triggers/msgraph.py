@@ -13,7 +13,12 @@ from airflow.providers.microsoft.azure.triggers.msgraph import ResponseSerialize
 
 from airflow_provider_iteration.exceptions import PageFailed
 from airflow_provider_iteration.http.callables import check_callable
-from airflow_provider_iteration.http.retries import PageRetries, PageRetriesLike
+from airflow_provider_iteration.http.retries import (
+    DEFAULT_PAGE_RETRIES,
+    IDEMPOTENT_METHODS,
+    PageRetries,
+    PageRetriesLike,
+)
 from airflow_provider_iteration.msgraph.callables import GraphCallables
 from airflow_provider_iteration.msgraph.client import GraphAnswer, GraphPageClient, GraphRequest
 from airflow_provider_iteration.msgraph.delta import DeltaRecord, DeltaRecords
@@ -41,7 +46,6 @@ from airflow_provider_iteration.streams.producer import Listener
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
-DEFAULT_PAGE_RETRIES = 3
 GONE = 410
 RESULT_KEY = "return_value"
 
@@ -77,6 +81,7 @@ class MSGraphStreamingTrigger(StreamingTrigger):
         a :class:`~airflow_provider_iteration.http.retries.PageRetries`, or its dict.
     :param rate_limit: how many requests may start in which time, such as ``"20/s"``.
     :param allowed_hosts: hosts, besides the connection's, that next links and redirects may lead to.
+    :param warn_on_non_idempotent: whether it is logged that a method may be sent twice that should not.
     :param stream: as for :class:`~.streaming.StreamingTrigger`.
     """
 
@@ -108,6 +113,7 @@ class MSGraphStreamingTrigger(StreamingTrigger):
         page_retries: PageRetriesLike = DEFAULT_PAGE_RETRIES,
         rate_limit: str | None = None,
         allowed_hosts: Sequence[str] = (),
+        warn_on_non_idempotent: bool = True,
         stream: StreamOptions | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(stream=stream)
@@ -136,6 +142,7 @@ class MSGraphStreamingTrigger(StreamingTrigger):
         self.page_retries = PageRetries.load(page_retries)
         self.rate_limit = rate_limit
         self.allowed_hosts = checked_hosts(allowed_hosts)
+        self.warn_on_non_idempotent = warn_on_non_idempotent
         self.context: Mapping[str, Any] | None = None
         self.operator: Any = None
         self._check_arguments()
@@ -187,6 +194,7 @@ class MSGraphStreamingTrigger(StreamingTrigger):
             "page_retries": self.page_retries.dump(),
             "rate_limit": self.rate_limit,
             "allowed_hosts": list(self.allowed_hosts),
+            "warn_on_non_idempotent": self.warn_on_non_idempotent,
         }
 
     async def stream(self, *, pause: Pause | None = None, tell: Listener | None = None) -> XComIterable:
@@ -198,6 +206,8 @@ class MSGraphStreamingTrigger(StreamingTrigger):
     async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
         walk, received, newest = self._begin(cursor)
         callables = self._callables()
+        if cursor is None:
+            self._warn_of_repetitions()
         if cursor is None and self._is_delta():
             newest = await self._records().begin()
             walk = await self._gone_on_from(newest, walk)
@@ -290,6 +300,14 @@ class MSGraphStreamingTrigger(StreamingTrigger):
             operator,
             context,
         )
+
+    def _warn_of_repetitions(self) -> None:
+        if self.warn_on_non_idempotent and self.method.strip().upper() not in IDEMPOTENT_METHODS:
+            self.log.warning(
+                "A %s request may be sent twice: by page_retries, and when the triggerer restarts. If that "
+                "does no harm here, as for a search, say warn_on_non_idempotent=False",
+                self.method,
+            )
 
     async def _page(self, value: Any, callables: GraphCallables, number: int, size: int = 0) -> Page:
         result = await callables.result(value)

@@ -106,11 +106,12 @@ async def test_status_of_a_primitive_is_tried_again(graph: Graph) -> None:
     assert await graph.stream("text", response_type="str") == ["a text"]
 
 
-async def test_refused_token_is_replaced(graph: Graph) -> None:
+@pytest.mark.parametrize("refusal", [(401, "InvalidAuthenticationToken"), (403, "TokenExpired")])
+async def test_refused_token_is_replaced(graph: Graph, refusal: tuple[int, str]) -> None:
     """A token that is refused in the middle is replaced, and its page asked for again; no retry is used."""
-    graph.api.reset(GraphSettings(revoke=frozenset({1})))
+    graph.api.reset(GraphSettings(revoke=frozenset({1}), refusal=refusal))
     pages = await graph.stream(page_retries=0)
-    assert [request.status for request in graph.api.requests] == [200, 401, 200, 200]
+    assert [request.status for request in graph.api.requests] == [200, refusal[0], 200, 200]
     assert (len(pages), len(graph.api.token_requests)) == (3, 2)
 
 
@@ -152,6 +153,18 @@ async def test_links_are_in_no_log(
     assert "asked again" in logged
     for secret in ("skiptoken", "deltatoken", "s3cret", "token-1"):
         assert secret not in logged
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [({}, 0), ({"method": "POST"}, 1), ({"method": "post", "warn_on_non_idempotent": False}, 0)],
+)
+async def test_methods_that_may_be_sent_twice(
+    graph: Graph, capsys: pytest.CaptureFixture[str], arguments: dict[str, Any], count: int
+) -> None:
+    """H3: a method that is not idempotent is warned about, once for each stream."""
+    await graph.stream(**arguments)
+    assert capsys.readouterr().out.count("may be sent twice") == count
 
 
 def test_repr_shows_no_link(graph: Graph) -> None:
