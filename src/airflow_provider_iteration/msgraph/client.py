@@ -156,6 +156,8 @@ class GraphPageClient:
         except BaseException:
             await self._hook.close()
             raise
+        # Links have tokens, which traces are not to have.
+        self._adapter.observability_options.include_euii_attributes = False
         hosts = (*self._allowed_hosts, *self._hook.connection_hosts)
         self._hosts = HostPolicy(self._adapter.base_url, hosts)
 

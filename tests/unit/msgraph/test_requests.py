@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from msgraph_core import APIVersion  # type: ignore[import-untyped]
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from airflow_provider_iteration.exceptions import PageFailed
 from harness.graph import GraphSettings
@@ -153,6 +156,18 @@ async def test_links_are_in_no_log(
     assert "asked again" in logged
     for secret in ("skiptoken", "deltatoken", "s3cret", "token-1"):
         assert secret not in logged
+
+
+async def test_links_are_in_no_trace(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are they in Kiota's traces."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    monkeypatch.setattr("kiota_http.httpx_request_adapter.tracer", provider.get_tracer("tests"))
+    await graph.stream()
+    spans = kept.get_finished_spans()
+    assert len(spans) > 3
+    assert "skiptoken" not in "".join(span.to_json() for span in spans)
 
 
 @pytest.mark.parametrize(
