@@ -196,7 +196,8 @@ class Handling:
         :return: the reference to the pages.
         """
         inbox, pause = Inbox(options, batch_pages(options)), Pause()
-        producer = self._portal.start_task_soon(_produce, trigger, pause, inbox)
+        trigger.listen(inbox.put, pause)
+        producer = self._portal.start_task_soon(_produce, trigger, inbox)
         while events := self._portal.call(inbox.take):
             self.handle(events)
             if self.stopped:
@@ -263,9 +264,9 @@ def batch_pages(options: StreamOptions) -> int:
     return options.resume_every_pages or options.max_uncommitted_pages
 
 
-async def _produce(trigger: StreamingTrigger, pause: Pause, inbox: Inbox) -> XComIterable:
+async def _produce(trigger: StreamingTrigger, inbox: Inbox) -> XComIterable:
     try:
-        pages = await trigger.stream(pause=pause, tell=inbox.put)
+        pages = await trigger.stream()
     except Exception as error:
         await inbox.close(error)
         raise

@@ -47,6 +47,8 @@ class StreamingTrigger(BaseTrigger):
     def __init__(self, *, stream: StreamOptions | Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.stream_options = StreamOptions.from_json(stream)
+        self._pause = Pause()
+        self._listener: Listener | None = None
 
     @abstractmethod
     def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
@@ -81,9 +83,9 @@ class StreamingTrigger(BaseTrigger):
         """
         options = self.stream_options
         resume_from = asyncio.get_running_loop().time() + options.min_seconds
-        pause = self._pause()
+        self._pause = self._next_pause()
         try:
-            reference = await self.stream(pause=pause)
+            reference = await self.stream()
         except Fenced as error:
             self.log.warning("Another triggerer has taken this stream over: %s", error)
             # Any other ending would fail the task, which lives on in the other triggerer.
@@ -96,14 +98,21 @@ class StreamingTrigger(BaseTrigger):
             yield TaskSuccessEvent()
         else:
             await _sleep_until(resume_from)
-            yield TriggerEvent({"reference": reference.serialize(), "more": pause.paused})
+            yield TriggerEvent({"reference": reference.serialize(), "more": self._pause.paused})
 
-    async def stream(self, *, pause: Pause | None = None, tell: Listener | None = None) -> XComIterable:
+    def listen(self, listener: Listener, pause: Pause) -> None:
+        """
+        Have a stream on a worker followed while it is written.
+
+        :param listener: is told of each new event, and awaited before the next page is asked for.
+        :param pause: ends the stream early.
+        """
+        self._listener, self._pause = listener, pause
+
+    async def stream(self) -> XComIterable:
         """
         Write the pages to the stream, in the triggerer or on a worker.
 
-        :param pause: says when to stop before the end; None is never.
-        :param tell: is told of each new event, and awaited before the next page is asked for.
         :return: the reference to the stream; it is not written.
         :raises Fenced: if another producer has taken the stream over.
         """
@@ -120,7 +129,7 @@ class StreamingTrigger(BaseTrigger):
         if options.results_key is not None:
             await drop_older(self._store(), options.results_key, run)
         async with writer:
-            head = await produce(self.pages, writer, options, pause=pause, tell=tell)
+            head = await produce(self.pages, writer, options, pause=self._pause, tell=self._listener)
         self.log.info(
             "Stream %s: %d pages, %d items in %d chunks", options.key, head.pages, head.items, head.chunks
         )
@@ -139,7 +148,7 @@ class StreamingTrigger(BaseTrigger):
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
 
-    def _pause(self) -> Pause:
+    def _next_pause(self) -> Pause:
         options = self.stream_options
         seconds = options.resume_every_seconds
         return Pause(
