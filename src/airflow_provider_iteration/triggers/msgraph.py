@@ -41,8 +41,6 @@ from airflow_provider_iteration.pagination.request import digest_of
 from airflow_provider_iteration.rates import Rate
 from airflow_provider_iteration.streams.events import Page
 from airflow_provider_iteration.streams.options import StreamOptions
-from airflow_provider_iteration.streams.pausing import Pause
-from airflow_provider_iteration.streams.producer import Listener
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
@@ -197,8 +195,8 @@ class MSGraphStreamingTrigger(StreamingTrigger):
             "warn_on_non_idempotent": self.warn_on_non_idempotent,
         }
 
-    async def stream(self, *, pause: Pause | None = None, tell: Listener | None = None) -> XComIterable:
-        reference = await super().stream(pause=pause, tell=tell)
+    async def stream(self) -> XComIterable:
+        reference = await super().stream()
         if self.key != RESULT_KEY:
             await self._store().set(self.key, reference)
         return reference
