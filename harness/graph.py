@@ -249,7 +249,8 @@ class GraphApi:
         if path == "text":
             return web.Response(text="a text")
         if path == "nothing":
-            return web.Response(status=204)
+            # The stock hook gives the headers then: the same for every request.
+            return web.Response(status=204, headers={"Date": "Mon, 30 Nov 2026 00:00:00 GMT"})
         if path == "moved":
             return web.Response(status=302, headers={"Location": self.settings.moved})
         if path.endswith("delta"):
