@@ -27,6 +27,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_provider_iteration.operators.http",
                     "airflow_provider_iteration.operators.iterable",
+                    "airflow_provider_iteration.operators.msgraph",
                     "airflow_provider_iteration.operators.streaming",
                 ],
             },
@@ -37,6 +38,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_provider_iteration.triggers.events",
                     "airflow_provider_iteration.triggers.http",
+                    "airflow_provider_iteration.triggers.msgraph",
                     "airflow_provider_iteration.triggers.streaming",
                 ],
             },
