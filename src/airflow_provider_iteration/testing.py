@@ -22,6 +22,8 @@ from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.streams import ChunkReader, Head, Page, head_key
+from airflow_provider_iteration.streams.codec import dump_text
+from airflow_provider_iteration.streams.events import check_page, open_source
 from airflow_provider_iteration.streams.memory import MemoryStore
 from airflow_provider_iteration.triggers.events import StreamingEventTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
@@ -91,18 +93,24 @@ async def run_twice(trigger: StreamingTrigger) -> TriggerRun:
     Run a trigger to its end, and again, as if nobody knew that it had ended: every page comes twice.
 
     :return: what the second run left.
-    :raises AssertionError: if the pages of the second run changed the stream. Pages are the same event if
-        they have the same run id and number, so a source has to yield the same ones again.
+    :raises AssertionError: if the pages of the second run are others. Pages are the same event if they have
+        the same run id and number, so a source has to yield the same ones again.
     """
     store = MemoryStore()
-    first = await _run(_Watched(trigger, store))
+    once, again = _Watched(trigger, store), _Watched(trigger, store)
+    first = await _run(once)
     _forget_end(store, trigger.stream_options.key)
-    second = await _run(_Watched(trigger, store))
+    second = await _run(again)
     _check_equal(second.elements, first.elements, "delivered twice")
     if second.duplicates != first.pages:
         raise AssertionError(
             f"the second delivery had {second.duplicates} pages where the first had {first.pages}: pages() "
             "must yield the same pages again"
+        )
+    if (place := _first_difference(again.payloads, once.payloads)) is not None:
+        raise AssertionError(
+            f"page {place} of the second delivery differs from that of the first, and was dropped as if it "
+            "were the same: pages() must yield the same pages again"
         )
     return second
 
@@ -174,6 +182,8 @@ async def watch(
     :return: the payloads of the events, as the asset gets them.
     :raises TimeoutError: if they do not come in time.
     """
+    if not isinstance(trigger, StreamingEventTrigger):
+        raise TypeError(f"trigger: expected a StreamingEventTrigger, got {type(trigger).__name__}")
     trigger = remade(trigger)
     trigger.trigger_id = 1
     asset = AssetState() if state is None else state
@@ -210,7 +220,14 @@ def remade(trigger: AnyTrigger) -> AnyTrigger:
         text = json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise AssertionError(f"serialize() returns arguments that are not JSON: {error}") from None
-    return kind(**json.loads(text))
+    try:
+        return kind(**json.loads(text))
+    except TypeError as error:
+        raise AssertionError(
+            f"{kind.__name__} cannot be made from what serialize() returns: {error}. Its __init__ takes "
+            "everything that arguments() names, and what its base class takes (stream=None, for one), which "
+            "it passes on"
+        ) from error
 
 
 def give_task(
@@ -235,9 +252,14 @@ class _Watched:
     """A trigger that is ready to run, whose pages are counted, and can be held."""
 
     def __init__(self, trigger: StreamingTrigger, store: MemoryStore, hold_after: int | None = None) -> None:
+        if not isinstance(trigger, StreamingTrigger):
+            raise TypeError(
+                f"trigger: expected a StreamingTrigger, got {type(trigger).__name__}; "
+                "StreamingTrigger.from_trigger() makes one of any other trigger, and watch() runs watchers"
+            )
         self.trigger = remade(trigger)
         self.store = store
-        self.fetched = 0
+        self.payloads: list[Any] = []
         self.held = asyncio.Event()
         self._hold_after = hold_after
         self._pages = self.trigger.pages
@@ -250,13 +272,18 @@ class _Watched:
         give_task(self.trigger)
 
     async def _counted(self, cursor: Any) -> AsyncGenerator[Page, None]:
-        async with aclosing(self._pages(cursor)) as pages:
+        async with aclosing(open_source(self._pages, cursor)) as pages:
             async for page in pages:
-                self.fetched += 1
+                check_page(page)
+                self.payloads.append(page.payload)
                 yield page
                 if self.fetched == self._hold_after:
                     self.held.set()
                     await asyncio.Event().wait()
+
+    @property
+    def fetched(self) -> int:
+        return len(self.payloads)
 
 
 async def _run(watched: _Watched) -> TriggerRun:
@@ -312,14 +339,24 @@ def _elements(store: MemoryStore, key: str, head: Head) -> list[Any]:
 
 
 def _check_equal(found: list[Any], expected: list[Any], what: str) -> None:
-    if found == expected:
+    place = _first_difference(found, expected)
+    if place is None and len(found) == len(expected):
         return
-    pairs = zip(found, expected, strict=False)
-    place = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     where = f"element {place} differs" if place is not None else "the others are equal"
     raise AssertionError(
         f"a stream that was {what} has {len(found)} elements, an undisturbed one {len(expected)}; {where}"
     )
+
+
+def _first_difference(found: list[Any], expected: list[Any]) -> int | None:
+    # As texts, so that NaN is equal to itself.
+    pairs = enumerate(zip(found, expected, strict=False))
+    return next((number for number, (one, other) in pairs if not _are_equal(one, other)), None)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    # As texts, NaN is equal to itself.
+    return one == other or dump_text(one, _compat.to_serde) == dump_text(other, _compat.to_serde)
 
 
 async def _record(

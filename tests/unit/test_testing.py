@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.triggers.base import TaskSuccessEvent
 
 from airflow_provider_iteration import _compat, iterate
 from airflow_provider_iteration.exceptions import StreamError
 from airflow_provider_iteration.streams import Page
 from airflow_provider_iteration.streams.memory import MemoryStore
-from airflow_provider_iteration.testing import remade, run_interrupted, run_trigger, run_twice
+from airflow_provider_iteration.testing import remade, run_interrupted, run_trigger, run_twice, watch
 from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from harness.api import ApiSettings, PagedApi
@@ -71,6 +73,17 @@ class Changing(Numbers):
             yield Page(number)
 
 
+class OtherPages(Numbers):
+    """Yields as many pages the second time, with something else in one of them."""
+
+    runs = 0
+
+    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        OtherPages.runs += 1
+        for number in range(self.count):
+            yield Page(float("nan") if number < 7 else (number, OtherPages.runs))
+
+
 class Forgetful(Numbers):
     """Does not serialise what it was given."""
 
@@ -83,6 +96,13 @@ class Unserialisable(Numbers):
 
     def arguments(self) -> dict[str, Any]:
         return {"count": object()}
+
+
+class WithoutStream(Numbers):
+    """Does not take what its base class takes."""
+
+    def __init__(self, *, count: int) -> None:
+        super().__init__(count=count)
 
 
 class Misnamed(Numbers):
@@ -151,6 +171,26 @@ async def test_second_delivery_that_differs_is_found() -> None:
     Changing.runs = 0
     with pytest.raises(AssertionError, match="19 pages where the first had 20"):
         await run_twice(Changing(count=20))
+
+
+async def test_second_delivery_of_other_pages_is_found() -> None:
+    """As many pages, of which one is another: it would be dropped as the same; NaN is the same."""
+    OtherPages.runs = 0
+    with pytest.raises(AssertionError, match="page 7 of the second delivery differs"):
+        await run_twice(OtherPages(count=20))
+
+
+def test_constructor_that_cannot_take_its_arguments_is_found() -> None:
+    """The error says what __init__ has to take."""
+    with pytest.raises(AssertionError, match="WithoutStream cannot be made .* 'stream'.*stream=None"):
+        remade(WithoutStream(count=3))
+
+
+@pytest.mark.parametrize("helper", [run_trigger, lambda trigger: watch(trigger, events=1)])
+async def test_helper_says_which_triggers_it_is_for(helper: Any) -> None:
+    """Bad input: a trigger of another kind."""
+    with pytest.raises(TypeError, match="trigger: expected a Streaming"):
+        await helper(TimeDeltaTrigger(timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize("after_pages", [1, 7, 19])

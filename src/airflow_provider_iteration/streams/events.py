@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +29,11 @@ class Page(msgspec.Struct, frozen=True):
     many: bool = False
     last: bool = False
     size: int | None = None
+
+    def __post_init__(self) -> None:
+        # The keys of a dict, or the letters of a text, would be the elements otherwise.
+        if self.many and not isinstance(self.payload, (list, tuple)):
+            raise TypeError(f"payload: a page with many=True holds a list, got {type(self.payload).__name__}")
 
     def elements(self) -> Sequence[Any]:
         """Return what this page adds to the stream."""
@@ -63,3 +69,32 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"StreamEvent({self.trigger_run_id}#{self.sequence_index}, is_last={self.is_last})"
+
+
+def open_source(
+    source: Callable[[Any], AsyncGenerator[Page, None]], cursor: Any
+) -> AsyncGenerator[Page, None]:
+    """
+    Call ``pages(cursor)``.
+
+    :raises TypeError: if it is not written as an asynchronous generator.
+    """
+    pages = source(cursor)
+    if not isinstance(pages, AsyncGenerator):
+        if inspect.iscoroutine(pages):
+            pages.close()
+        raise TypeError(
+            f"pages() returned a {type(pages).__name__}: write it as an asynchronous generator, that is "
+            "`async def pages(self, cursor)` with `yield Page(...)` in it"
+        )
+    return pages
+
+
+def check_page(page: Any) -> None:
+    """
+    Refuse what is no page.
+
+    :raises TypeError: naming its type, not what it holds.
+    """
+    if not isinstance(page, Page):
+        raise TypeError(f"pages() yielded a {type(page).__name__}: yield Page(payload, cursor=...) instead")

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from airflow_provider_iteration.exceptions import Fenced, LimitExceeded
-from airflow_provider_iteration.streams.events import Page, StreamEvent
+from airflow_provider_iteration.streams.events import Page, StreamEvent, check_page, open_source
 from airflow_provider_iteration.streams.head import Head
 from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.pausing import Pause
@@ -62,9 +62,10 @@ async def _pump(
     # Without a cursor the source begins anew: the writer drops what it knows already.
     index = opened.pages if cursor is not None else 0
     taken, size = opened.pages, opened.size
-    async with contextlib.aclosing(source(cursor)) as pages:
+    async with contextlib.aclosing(open_source(source, cursor)) as pages:
         await writer.ready()
         while (page := await pause.following(pages, taken)) is not None:
+            check_page(page)
             _check_limits(options, index + 1, size + (page.size or 0))
             event = StreamEvent(opened.run, index, page.whole() if options.whole_pages else page, page.last)
             if await writer.write(event):

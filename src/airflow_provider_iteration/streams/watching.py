@@ -17,7 +17,7 @@ import msgspec
 
 from airflow_provider_iteration.exceptions import StreamError
 from airflow_provider_iteration.streams.codec import Foreign, dump_text, load_text
-from airflow_provider_iteration.streams.events import Page
+from airflow_provider_iteration.streams.events import Page, check_page, open_source
 
 FORMAT_VERSION = 1
 
@@ -129,8 +129,9 @@ class Walk:
 
         :raises StreamError: if elements are gone that were recorded before.
         """
-        async with aclosing(self._source(self.state.resume_cursor)) as pages:
+        async with aclosing(open_source(self._source, self.state.resume_cursor)) as pages:
             async for page in pages:
+                check_page(page)
                 for element in self._news_of(page):
                     yield element
                 if page.cursor is not None:

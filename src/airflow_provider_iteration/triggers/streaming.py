@@ -148,7 +148,10 @@ class StreamingTrigger(BaseTrigger):
 
         :param trigger: the trigger; it is made anew, from what it serialises to, in the triggerer.
         :param stream: as for the constructor.
+        :raises TypeError: if it streams already: it is used as it is then.
         """
+        if isinstance(trigger, StreamingTrigger):
+            raise TypeError(f"trigger: {type(trigger).__name__} is a StreamingTrigger: use it as it is")
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
 

@@ -167,3 +167,36 @@ async def test_uncommitted_pages_never_exceed_the_limit() -> None:
     async with writer:
         await produce(source, writer, StreamOptions())
     assert most == 3
+
+
+async def a_list(cursor: Any) -> Any:
+    return [Page(1)]
+
+
+def blocking(cursor: Any) -> Any:
+    yield Page(1)
+
+
+async def bare(cursor: Any) -> AsyncGenerator[Any, None]:
+    yield {"token": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (a_list, "returned a coroutine: write"),
+        (blocking, "returned a generator: write"),
+        (bare, "a dict: yield"),
+    ],
+)
+async def test_source_of_the_wrong_kind_is_told_what_to_do(source: Any, text: str) -> None:
+    """Bad input: pages() that is no asynchronous generator, or yields something else than pages."""
+    with pytest.raises(TypeError, match=text):
+        await write_stream(MemoryStore(), source)
+
+
+@pytest.mark.parametrize("payload", [{"id": 1}, "text", None, 3])
+def test_page_of_many_elements_holds_a_list(payload: Any) -> None:
+    """Bad input: the keys of a dict, or the letters of a text, do not become elements."""
+    with pytest.raises(TypeError, match="payload: a page with many=True holds a list"):
+        Page(payload, many=True)

@@ -87,3 +87,9 @@ async def test_page_that_lost_elements_is_an_error_before_the_next_one() -> None
     state = WatchState("r", 1, 3, None, 3, "d")
     with pytest.raises(StreamError, match="1 elements where 3 were recorded"):
         await walked([Page([1], cursor="c", many=True), Page([2, 3, 4], many=True)], state)
+
+
+async def test_walk_says_what_is_no_page() -> None:
+    """Bad input: pages() of a watcher yields something else."""
+    with pytest.raises(TypeError, match=r"pages\(\) yielded a list: yield Page"):
+        await walked([[1, 2]], FRESH)  # type: ignore[list-item]

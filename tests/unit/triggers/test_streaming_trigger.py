@@ -224,3 +224,9 @@ async def test_message_without_an_answer_is_an_error(xcoms: XComs, monkeypatch: 
     with pytest.raises(StoreTimeout, match=r"0\.05 s to the read of 'k'"):
         await store.get("k")
     never.set()
+
+
+def test_stream_is_not_wrapped_again() -> None:
+    """Bad input: from_trigger of a trigger that streams already would write its stream twice."""
+    with pytest.raises(TypeError, match="Numbers is a StreamingTrigger: use it as it is"):
+        StreamingTrigger.from_trigger(Numbers(count=1))
