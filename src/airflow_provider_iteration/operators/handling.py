@@ -45,16 +45,18 @@ class ResultStream:
         index = -1 if ti.map_index is None else ti.map_index
         self._place = XComPlace(ti.dag_id, ti.task_id, ti.run_id, index)
         self._portal = portal
+        self._options = StreamOptions(key=key)
         self._writer = StreamWriter(
             XComStore.of(self._place),
             run=str(ti.id),
             # A worker has its channel to itself: no rest after a write.
             pace=Pace(rest=0.0),
-            options=StreamOptions(key=key),
+            options=self._options,
             foreign=_compat.to_serde,
         )
         self._key = key
         self._ready: list[Any] = []
+        self._size = 0
         self._pages = 0
 
     @contextlib.contextmanager
@@ -73,7 +75,9 @@ class ResultStream:
     def add(self, item: Any) -> None:
         """Take one item."""
         self._ready.append(item)
-        if len(self._ready) >= RESULT_ITEMS:
+        self._size += estimate_size(item)
+        # What is handed over is written in one row, however large it is.
+        if len(self._ready) >= RESULT_ITEMS or self._size >= self._options.chunk_bytes:
             self._hand_over()
 
     def close(self) -> XComIterable:
@@ -87,9 +91,10 @@ class ResultStream:
         self._portal.call(self._writer.flush)
 
     def _hand_over(self) -> None:
-        items, self._ready = self._ready, []
+        items, size = self._ready, self._size
+        self._ready, self._size = [], 0
         if items:
-            event = StreamEvent(self._writer.head.run, self._pages, Page(items, many=True))
+            event = StreamEvent(self._writer.head.run, self._pages, Page(items, many=True, size=size))
             self._pages += 1
             self._portal.call(self._writer.write, event)
             self._portal.call(self._writer.ready)

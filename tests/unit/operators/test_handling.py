@@ -272,6 +272,14 @@ async def test_results_go_on_over_hops(xcoms: XComs) -> None:
     assert results(task) == list(range(10))
 
 
+async def test_large_results_are_written_in_several_rows(xcoms: XComs) -> None:
+    """A row ends at about 1 MiB of results too, however few they are."""
+    task = await handle(lambda events, context: ("x" * 300_000 for event in events), 9)
+    rows = [len(text) for (key, *_), text in xcoms.rows.items() if key.startswith("return_value.")]
+    assert max(rows) < 1.1 * 2**20
+    assert results(task) == ["x" * 300_000] * 9
+
+
 async def test_new_run_leaves_no_row_of_the_old_one(xcoms: XComs) -> None:
     """After a clear both streams are written anew, before the first new result already."""
     operator = Handling(handle=yielded, trigger=numbers(5))
