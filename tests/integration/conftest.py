@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,12 @@ def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployme
     with Deployment(
         [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate"))],
         database=request.param,
-        environment={"EVIDENCE": str(evidence)},
+        environment={
+            "EVIDENCE": str(evidence),
+            "AIRFLOW_CONN_MANY_SQLITE": json.dumps(
+                {"conn_type": "sqlite", "host": str(evidence / "many.db")}
+            ),
+        },
         python_path=[HERE / "lib"],
     ) as deployment:
         yield deployment
