@@ -24,6 +24,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
     """A running deployment with the Dags of this directory."""
+    database = {"conn_type": "sqlite", "host": str(evidence / "many.db")}
     with Deployment(
         [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate"))],
         database=request.param,

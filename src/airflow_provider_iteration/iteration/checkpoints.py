@@ -165,7 +165,8 @@ def size_of(item: Done) -> int:
 def _from_file(name: str, foreign: Foreign | None, files: ResultFiles | None) -> Any:
     if files is None:
         raise ValueError(
-            f"the result is in the file {name}, and [iteration] checkpoint_path is not set any more: set it again"
+            f"the result is in the file {name}, and [iteration] checkpoint_path is not set any more: "
+            "set it again"
         )
     return decode_items(msgspec.json.decode(files.read(name), type=EncodedItems), foreign)[0]
 
