@@ -30,9 +30,7 @@ def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployme
         database=request.param,
         environment={
             "EVIDENCE": str(evidence),
-            "AIRFLOW_CONN_MANY_SQLITE": json.dumps(
-                {"conn_type": "sqlite", "host": str(evidence / "many.db")}
-            ),
+            "AIRFLOW_CONN_MANY_SQLITE": json.dumps(database),
         },
         python_path=[HERE / "lib"],
     ) as deployment:

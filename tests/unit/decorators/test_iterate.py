@@ -1209,8 +1209,7 @@ def test_items_are_those_of_expand(inputs: dict[str, Any]) -> None:
     expanded = DictOfListsExpandInput(inputs)
     count = math.prod(len(value) for value in inputs.values())
     of_expand = [
-        dict(expanded.resolve({"ti": SimpleNamespace(map_index=index)})[0])  # type: ignore[typeddict-item]
-        for index in range(count)
+        dict(expanded.resolve({"ti": SimpleNamespace(map_index=index)})[0]) for index in range(count)
     ]
     assert list(ResolvedInput(inputs, whole=False).items()) == of_expand
 

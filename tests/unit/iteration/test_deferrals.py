@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -30,10 +30,10 @@ class Told:
 
 
 @pytest.fixture(autouse=True)
-def told() -> Iterator[list[tuple[str, int]]]:
+def told() -> list[tuple[str, int]]:
     Told.seen.clear()
     Told.waiting.clear()
-    yield Told.seen
+    return Told.seen
 
 
 class Waiting(BaseTrigger):
@@ -92,9 +92,9 @@ class Again(BaseOperator):
         self.next(context, event=0, left=self.times)
 
     def next(self, context: Any, event: Any, left: int) -> int:
-        if not left:
-            return self.times
-        self.defer(trigger=Waiting(left, "fires"), method_name="next", kwargs={"left": left - 1})
+        if left:
+            self.defer(trigger=Waiting(left, "fires"), method_name="next", kwargs={"left": left - 1})
+        return self.times
 
 
 def waiters(*hows: str, first: int = 0, **options: Any) -> Any:
