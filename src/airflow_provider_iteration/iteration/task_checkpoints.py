@@ -69,8 +69,7 @@ class TaskCheckpoints:
         self._store = context["task_state_store"]
         self._ti = ti
         self._try: int = getattr(ti, "try_number", 1)
-        # A clear sets max_tries to the tries so far and the retries: with fewer retries it may be as before.
-        self._limits = {"max_tries": getattr(ti, "max_tries", 0), "retries": retries}
+        self._limits = _limits(ti, retries)
         self._files = _files(ti)
         self._fingerprint = Fingerprinter(_compat.to_serde)
         self._constants = self._fingerprint((constants, keep_results))
@@ -169,14 +168,10 @@ class TaskCheckpoints:
         if self.changed:
             log.info("%d items were done again because their input has changed", self.changed)
 
-    def finish(self) -> None:
-        """Say that the iteration is complete: a clear after this starts anew. Blocks."""
-        if not self._writer.rows and self._try <= 1:
-            return
-        try:
-            self._store.set(KEY, {"finished_try": self._try, **self._limits})
-        except Exception:
-            log.warning("the checkpoint stays open: a clear would do nothing again", exc_info=True)
+    @property
+    def has_rows(self) -> bool:
+        """Whether this try has left any row."""
+        return self._writer.rows > 0
 
     def _finished_try(self) -> int:
         marker = self._store.get(KEY) or {}
@@ -189,6 +184,25 @@ class TaskCheckpoints:
     def _write(self, items: Sequence[Done]) -> None:
         row = pack(items, _compat.to_serde, self._files)
         self._store.set(row_key(self._try, self._writer.rows), msgspec.to_builtins(row))
+
+
+def mark_finished(context: Mapping[str, Any], retries: int) -> None:
+    """
+    Say that the iteration is complete: a clear after this starts anew. Blocks.
+
+    :param context: context of the task.
+    :param retries: those of the task.
+    """
+    ti = context["ti"]
+    try:
+        context["task_state_store"].set(KEY, {"finished_try": ti.try_number, **_limits(ti, retries)})
+    except Exception:
+        log.warning("the checkpoint stays open: a clear would do nothing again", exc_info=True)
+
+
+def _limits(ti: Any, retries: int) -> dict[str, int]:
+    # A clear sets max_tries to the tries so far and the retries: with fewer retries it may be as before.
+    return {"max_tries": getattr(ti, "max_tries", 0), "retries": retries}
 
 
 def _files(ti: Any) -> ResultFiles | None:

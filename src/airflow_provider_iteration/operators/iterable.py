@@ -30,7 +30,7 @@ from airflow_provider_iteration.iteration.recording import Recorder
 from airflow_provider_iteration.iteration.resources import ResourceFactory
 from airflow_provider_iteration.iteration.retries import Classifier, Decision, by_type, first_of
 from airflow_provider_iteration.iteration.runner import Iteration, Summary
-from airflow_provider_iteration.iteration.task_checkpoints import CLOSE_SECONDS, TaskCheckpoints
+from airflow_provider_iteration.iteration.task_checkpoints import CLOSE_SECONDS, TaskCheckpoints, mark_finished
 from airflow_provider_iteration.iteration.task_results import TaskResults
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
@@ -201,8 +201,8 @@ class IterableOperator(BaseOperator):
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
             summary = self._run(iteration, checkpoints, recorder, values)
         reference = results.reference() if self.do_xcom_push else None
-        if checkpoints is not None:
-            checkpoints.finish()
+        if self._has_checkpoint(values, checkpoints):
+            mark_finished(values, self.retries or 0)
         return self._finish(summary, reference, hooks, values)
 
     def on_kill(self) -> None:
@@ -255,6 +255,13 @@ class IterableOperator(BaseOperator):
         )
         checkpoints.load()
         return checkpoints
+
+    def _has_checkpoint(self, context: Mapping[str, Any], checkpoints: TaskCheckpoints | None) -> bool:
+        """Tell whether this try, or perhaps an earlier one, has left rows."""
+        if context.get("task_state_store") is None:
+            return False
+        is_first = getattr(context["ti"], "try_number", 1) <= 1
+        return not is_first or (checkpoints is not None and checkpoints.has_rows)
 
     def _recorder(
         self,

@@ -159,6 +159,18 @@ def test_clear_after_a_checkpoint_could_not_be_read_does_everything_anew(xcoms: 
     assert sorted(work.done) == list(range(10))
 
 
+def test_try_without_checkpoints_ends_those_before_it(xcoms: XComs) -> None:
+    """Who turns them off for one try, because the code has changed, does not get old results back later."""
+    work, tries = Work(3), Tries()
+    fail(tries, doubled(work, range(10)))
+    work.failing.clear()
+    tries.run(doubled(work, range(10), checkpoint_every=None))
+    tries.clear()
+    work.done.clear()
+    tries.run(doubled(work, range(10)))
+    assert sorted(work.done) == list(range(10))
+
+
 def test_results_that_were_not_kept_are_made_anew(xcoms: XComs) -> None:
     """A try that kept no results is of no use to one that needs them."""
     work, tries = Work(1), Tries()
