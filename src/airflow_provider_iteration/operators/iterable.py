@@ -30,7 +30,11 @@ from airflow_provider_iteration.iteration.recording import Recorder
 from airflow_provider_iteration.iteration.resources import ResourceFactory
 from airflow_provider_iteration.iteration.retries import Classifier, Decision, by_type, first_of
 from airflow_provider_iteration.iteration.runner import Iteration, Summary
-from airflow_provider_iteration.iteration.task_checkpoints import CLOSE_SECONDS, TaskCheckpoints, mark_finished
+from airflow_provider_iteration.iteration.task_checkpoints import (
+    CLOSE_SECONDS,
+    TaskCheckpoints,
+    mark_finished,
+)
 from airflow_provider_iteration.iteration.task_results import TaskResults
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
