@@ -141,16 +141,19 @@ class TaskCheckpoints:
         """
         Take an item that has ended in this try; what is returned is to be awaited before the next one.
 
-        :param outcome: what became of it; a failed item is not kept.
+        :param outcome: what became of it: a success, or skipped.
         :param extras: what else must be done again in a later try.
         """
+        assert outcome.status != "failed"
         fingerprint = self._prints.pop(outcome.index)
-        if outcome.status == "failed":
-            return None
         result = outcome.result if self._keep_results else None
         return self._writer.add(
             Done(outcome.index, outcome.status, outcome.attempts, fingerprint, result, extras)
         )
+
+    def leave_out(self, index: int) -> None:
+        """Take an item that has ended and is not kept: a later try does it again."""
+        self._prints.pop(index)
 
     def flush(self, seconds: float) -> bool:
         """Commit what has ended so far; tells whether that was done in time. For signal handlers too."""

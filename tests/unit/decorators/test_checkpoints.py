@@ -255,6 +255,31 @@ def test_own_xcoms_are_pushed_again(xcoms: XComs) -> None:
     assert tries.ti.pushed == {"seen_0": {"x": 0}, "seen_1": {"x": 1}}
 
 
+def test_item_whose_xcoms_cannot_be_kept_is_done_again(
+    xcoms: XComs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An XCom backend may take what JSON does not: no item fails for it, and no key is missing later."""
+    tries = Tries()
+    failing = {1}
+    told: list[int] = []
+
+    def push(x: int) -> None:
+        get_current_context()["ti"].xcom_push(key="seen", value=object() if x == 0 else x)
+        if x in failing:
+            raise ValueError("no")
+
+    def make() -> Any:
+        called = lambda context: told.append(context["ti"].index)  # noqa: E731
+        return iterate(on_success_callback=called)(push).override(task_id="t").iterate(x=[0, 1, 2])
+
+    fail(tries, make)
+    failing.clear()
+    tries.run(make)
+    assert set(tries.ti.pushed) == {"seen_0", "seen_1", "seen_2"}
+    assert sorted(told) == [0, 0, 1, 2]
+    assert "XComs ['seen_0'] are not kept for a retry" in caplog.text
+
+
 def test_indexed_results_are_pushed_again(xcoms: XComs) -> None:
     """With xcom_layout="indexed" the keys of all items are there after a retry."""
     work, tries = Work(1), Tries()
