@@ -52,6 +52,7 @@ __all__ = [
     "context_keys",
     "current_context",
     "delete_xcom",
+    "derived_output",
     "determine_kwargs",
     "from_serde",
     "get_unique_task_id",
@@ -189,6 +190,25 @@ def is_mapped_output(value: Any) -> bool:
     from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
 
     return isinstance(value, LazyXComSequence)
+
+
+def derived_output(value: Any) -> tuple[Any, list[tuple[str, list[Any], dict[str, Any]]]] | None:
+    """
+    Take apart what Airflow's own ``.map()``, ``.zip()`` or ``.concat()`` made of tasks' outputs, whose items
+    it reads one by one: the first output, and the calls that were made on it (name, arguments, options).
+    """
+    # Since 3.0 (airflow.sdk.definitions._internal.types, airflow.sdk.definitions.xcom_arg).
+    from airflow.sdk.definitions._internal.types import is_arg_set
+    from airflow.sdk.definitions.xcom_arg import _ConcatResult, _MapResult, _ZipResult
+
+    if isinstance(value, _MapResult):
+        return value.value, [("map", [function], {}) for function in value.callables]
+    if not isinstance(value, (_ConcatResult, _ZipResult)) or len(value.values) < 2:
+        return None
+    first, *others = value.values
+    if isinstance(value, _ConcatResult):
+        return first, [("concat", others, {})]
+    return first, [("zip", others, {"fillvalue": value.fillvalue} if is_arg_set(value.fillvalue) else {})]
 
 
 @contextmanager
