@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 # The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
+from airflow.sdk.bases.decorator import DecoratedOperator as DecoratedOperator
 from airflow.sdk.bases.decorator import _TaskDecorator as TaskDecorator
 from airflow.sdk.bases.decorator import get_unique_task_id as get_unique_task_id
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseOperatorMeta",
+    "DecoratedOperator",
     "OperatorPartial",
     "ResolveMixin",
     "TaskDecorator",
@@ -66,6 +68,7 @@ __all__ = [
     "is_resolvable",
     "jinja_filter_names",
     "lend_dag",
+    "max_map_length",
     "push_result",
     "python_operator",
     "read_xcom",
@@ -112,6 +115,21 @@ def config_float(name: str, fallback: float) -> float:
 def has_mapped_dependants(task: Any) -> bool:
     """Tell whether a mapped task or group expands over the task's output; for parsed and stored Dags."""
     return next(iter(task.iter_mapped_dependants()), None) is not None
+
+
+def max_map_length(task: Any, map_index: int) -> int | None:
+    """
+    Return how long the output of a task instance may be at most; None if no mapped task expands over it.
+
+    :param task: the task.
+    :param map_index: index of the instance; mapped tasks expand over the instances of a mapped task.
+    """
+    from airflow.sdk.configuration import conf
+
+    if map_index >= 0 or not has_mapped_dependants(task):
+        return None
+    value: int = conf.getint("core", "max_map_length", fallback=1024)
+    return value
 
 
 def has_task_listeners() -> bool:

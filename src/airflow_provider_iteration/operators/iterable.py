@@ -164,7 +164,7 @@ class IterableOperator(BaseOperator):
         resolved: ResolvedInput = self.input
         hooks = self._hooks()
         work = self.work.bind(self, values, hooks)
-        results = _Results(values["ti"])
+        results = _Results(values["ti"], self)
         iteration = self._iteration = Iteration(
             work,
             resolved.items(),
@@ -310,9 +310,9 @@ def _in_context(context: Mapping[str, Any], function: Callable[[Mapping[str, Any
 class _Results:
     """The stream that the results of one task instance become."""
 
-    def __init__(self, ti: Any) -> None:
-        index = -1 if ti.map_index is None else ti.map_index
-        self._place = XComPlace(ti.dag_id, ti.task_id, ti.run_id, index)
+    def __init__(self, ti: Any, task: BaseOperator) -> None:
+        self._place = XComPlace.of(ti)
+        self._options = StreamOptions(max_map_length=_compat.max_map_length(task, self._place.map_index))
         self._run = str(ti.id)
         self._writer: ResultWriter | None = None
         self._head: Head | None = None
@@ -327,14 +327,14 @@ class _Results:
         store = XComStore(self._place, _compat.config_float("message_timeout", 60.0))
         # A worker has its channel to itself: no rest after a write.
         writer = StreamWriter(
-            store, run=self._run, pace=Pace(rest=0.0), options=StreamOptions(), foreign=_compat.to_serde
+            store, run=self._run, pace=Pace(rest=0.0), options=self._options, foreign=_compat.to_serde
         )
         async with writer:
-            self._writer = ResultWriter(writer, self._run)
+            self._writer = ResultWriter(writer, self._run, self._options)
             yield
             self._head = await self._writer.close()
 
     def reference(self) -> XComIterable:
         """Return the reference to the results."""
         assert self._head is not None
-        return XComIterable.of_head(self._place, StreamOptions().key, self._head)
+        return XComIterable.of_head(self._place, self._options.key, self._head)
