@@ -5,6 +5,9 @@ The steps of a pipeline over items that are read when they are asked for.
 A *node* gives items of the nodes before it, anew each time it is iterated over. One whose length is known
 is *sized*, and also gives any stretch of its items without those before it. Users see nodes only through
 the sequences of :mod:`.lazy`.
+
+An item can be a page of many, so none is held while the next one is read: hence the ``del`` statements, and
+no ``enumerate``, which holds on to what it gave last.
 """
 
 from __future__ import annotations
@@ -203,16 +206,17 @@ class Mapped(Step):
     def label(self) -> str:
         return f"map({function_name(self._function)})"
 
-    def _made(self, items: Iterable[Any], start: int) -> Iterator[Any]:
-        function = self._function
-        for index, item in enumerate(items, start):
+    def _made(self, items: Iterable[Any], index: int) -> Iterator[Any]:
+        for item in items:
             try:
-                made = function(item)
+                made = self._function(item)
             except Exception as error:
                 self._name(error, index)
                 raise
             del item
             yield made
+            del made
+            index += 1
 
 
 class Filtered(Step):
@@ -225,15 +229,17 @@ class Filtered(Step):
         self._function = function
 
     def __iter__(self) -> Iterator[Any]:
-        function = self._function
-        for index, item in enumerate(self._source):
+        index = 0
+        for item in self._source:
             try:
-                wanted = function(item)
+                wanted = self._function(item)
             except Exception as error:
                 self._name(error, index)
                 raise
             if wanted:
                 yield item
+            del item
+            index += 1  # noqa: SIM113
 
     def label(self) -> str:
         return f"filter({function_name(self._function)})"
@@ -246,7 +252,6 @@ class Flattened(Step):
 
     def __iter__(self) -> Iterator[Any]:
         index = 0
-        # Not enumerate(), which holds on to what it gave last: one page at a time.
         for page in self._source:
             items = self._items_of(page, index) if _is_page(page) else (page,)
             del page
