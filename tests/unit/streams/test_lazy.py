@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -118,7 +117,6 @@ def test_flatten_holds_one_page_at_a_time() -> None:
     at_once: list[int] = []
 
     def page(number: int) -> Page:
-        gc.collect()
         at_once.append(sum(each() is not None for each in alive))
         made = Page([number] * 3)
         alive.append(weakref.ref(made))
