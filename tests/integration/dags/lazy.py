@@ -16,7 +16,9 @@ from stream_probes import CountingTrigger, leave_evidence
 from airflow_provider_iteration import iterate, stream
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 
-ROWS = 1_000_000 if os.environ.get("FULL") else 100_000
+FULL = bool(os.environ.get("FULL"))
+ROWS = 1_000_000 if FULL else 100_000
+LISTS = 100 if FULL else 10
 
 
 class CountOperator(StreamingOperator):
@@ -74,13 +76,13 @@ def pipelines() -> None:
 
 @dag(schedule=None)
 def mapped_lists() -> None:
-    """X6: each of 100 mapped instances leaves a list of 1,000 numbers; as outputs that are there already."""
+    """X6: each of many mapped instances leaves a list of 1,000 numbers."""
 
     @task
     def numbers(start: int) -> list[int]:
         return list(range(start, start + 1000))
 
-    lists = numbers.expand(start=list(range(0, 20_000, 1000)))
+    lists = numbers.expand(start=list(range(0, 1000 * LISTS, 1000)))
     summed.override(task_id="flattened")(stream(lists).flatten())
     summed.override(task_id="lengths")(stream(lists).map(len))
 

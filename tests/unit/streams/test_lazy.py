@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -35,6 +35,16 @@ class Watched(Sequence[Any]):
 
 class Page(list[Any]):
     """A list that can be watched being dropped."""
+
+
+def noting(called: list[int]) -> Callable[[int], int]:
+    """Return a function that notes what it is called with, and returns it."""
+
+    def noted(number: int) -> int:
+        called.append(number)
+        return number
+
+    return noted
 
 
 def is_odd(number: int) -> bool:
@@ -72,7 +82,7 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
 def test_an_index_reads_what_it_needs_only() -> None:
     """The function is called for the item that is asked for."""
     called: list[int] = []
-    items: Any = lazy(range(1000)).map(lambda number: called.append(number) or number)
+    items: Any = lazy(range(1000)).map(noting(called))
     assert items[-1] == 999
     assert called == [999]
 
@@ -80,7 +90,7 @@ def test_an_index_reads_what_it_needs_only() -> None:
 def test_a_sparse_slice_reads_what_it_needs_only() -> None:
     """A step leaves out the items in between."""
     called: list[int] = []
-    items: Any = lazy(range(10)).map(lambda number: called.append(number) or number)
+    items: Any = lazy(range(10)).map(noting(called))
     assert items[::-4] == [9, 5, 1]
     assert called == [9, 5, 1]
 
@@ -94,7 +104,7 @@ def test_iterating_again_reads_again() -> None:
 def test_filtering_is_lazy() -> None:
     """The first item that is wanted ends the reading."""
     called: list[int] = []
-    items = lazy(range(1000)).map(lambda number: called.append(number) or number).filter(is_odd)
+    items = lazy(range(1000)).map(noting(called)).filter(is_odd)
     assert next(iter(items)) == 1
     assert called == [0, 1]
 
@@ -168,7 +178,7 @@ def test_an_unknown_length_says_what_to_do(items: LazyIterable) -> None:
 def test_truth_of_an_unknown_length_reads_to_the_first_item() -> None:
     """An empty one is false."""
     called: list[int] = []
-    items = lazy(range(9)).map(lambda number: called.append(number) or number).filter(is_odd)
+    items = lazy(range(9)).map(noting(called)).filter(is_odd)
     assert bool(items)
     assert called == [0, 1]
     assert not lazy([2]).filter(is_odd)
