@@ -47,9 +47,11 @@ __all__ = [
     "OperatorPartial",
     "ResolveMixin",
     "TaskDecorator",
+    "add_outlet_event",
     "allow_class",
     "allowed_to_execute",
     "config_float",
+    "config_text",
     "connections_once",
     "context_keys",
     "current_context",
@@ -69,6 +71,8 @@ __all__ = [
     "jinja_filter_names",
     "lend_dag",
     "max_map_length",
+    "new_outlet_events",
+    "plain_outlet_events",
     "push_result",
     "python_operator",
     "read_xcom",
@@ -109,6 +113,14 @@ def config_float(name: str, fallback: float) -> float:
     from airflow.sdk.configuration import conf
 
     value: float = conf.getfloat("iteration", name, fallback=fallback)
+    return value
+
+
+def config_text(name: str, fallback: str) -> str:
+    """Read a text from the section ``[iteration]`` of the configuration."""
+    from airflow.sdk.configuration import conf
+
+    value: str = conf.get("iteration", name, fallback=fallback)
     return value
 
 
@@ -372,3 +384,52 @@ def push_result(ti: Any, value: Any, log: Any) -> None:
     from airflow.sdk.execution_time.task_runner import _push_xcom_if_needed
 
     _push_xcom_if_needed(value, ti, log)
+
+
+def new_outlet_events() -> Any:
+    """Return an empty mapping of a task's outlet events. Since 3.0 (airflow.sdk.execution_time.context)."""
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+
+    return OutletEventAccessors()
+
+
+def plain_outlet_events(events: Any) -> list[dict[str, Any]]:
+    """
+    Return outlet events as JSON.
+
+    :param events: mapping of assets and aliases to what was set for them.
+    """
+    from airflow.sdk import AssetAlias
+
+    plain: list[dict[str, Any]] = []
+    for asset in events:
+        accessor = events[asset]
+        aliased = [
+            [event.dest_asset_key.name, event.dest_asset_key.uri, event.dest_asset_extra, event.extra]
+            for event in accessor.asset_alias_events
+        ]
+        # Partitions are there since 3.3.
+        partitions = sorted(getattr(accessor, "partition_keys", ()))
+        if accessor.extra or aliased or partitions:
+            of = [asset.name] if isinstance(asset, AssetAlias) else [asset.name, asset.uri]
+            plain.append({"of": of, "extra": accessor.extra, "aliased": aliased, "partitions": partitions})
+    return plain
+
+
+def add_outlet_event(events: Any, plain: Mapping[str, Any]) -> None:
+    """
+    Add to a task's outlet events what :func:`plain_outlet_events` made of another's.
+
+    :param events: mapping of assets and aliases to what was set for them.
+    :param plain: one event.
+    """
+    from airflow.sdk import Asset, AssetAlias
+
+    name, *uri = plain["of"]
+    accessor = events[Asset(name=name, uri=uri[0]) if uri else AssetAlias(name)]
+    if plain["extra"]:
+        accessor.extra = plain["extra"]
+    for asset_name, asset_uri, asset_extra, extra in plain.get("aliased", ()):
+        accessor.add(Asset(name=asset_name, uri=asset_uri, extra=asset_extra), extra=extra)
+    if plain.get("partitions"):
+        accessor.add_partitions(plain["partitions"])

@@ -62,6 +62,13 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "60",
                         "example": "120",
                     },
+                    "checkpoint_path": {
+                        "description": "Where iterations keep results that are too large for the task state store (above 48 KiB), as a path or\nan address of object storage. Without it they are kept in the store, which warns of large values.\n",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "default": "",
+                        "example": "s3://conn_id@bucket/checkpoints",
+                    },
                     "min_defer_seconds": {
                         "description": "How many seconds a trigger runs at least where its task has been on a worker and will be again. A\nscheduler that is told late of the end of the first start fails a task that is back too soon.\n",
                         "version_added": "0.1.0",

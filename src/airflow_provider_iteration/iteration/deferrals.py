@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from collections.abc import Callable
 from contextlib import aclosing
@@ -15,6 +16,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException, TaskD
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.attempts import Item
+
+log = logging.getLogger(__name__)
 
 
 class Deferral(NamedTuple):
@@ -90,9 +93,19 @@ async def _first_event(signal: TaskDeferred, ti: Any) -> Any:
         if scope.expired():
             raise _TimedOut from None
         raise
+    except asyncio.CancelledError:
+        await _kill(trigger)
+        raise
     finally:
         await trigger.cleanup()
     return None
+
+
+async def _kill(trigger: Any) -> None:
+    try:
+        await trigger.on_kill()
+    except Exception:
+        log.warning("on_kill of a trigger failed", exc_info=True)
 
 
 def _ended(state: str) -> None:

@@ -36,6 +36,8 @@ Sink: TypeAlias = Callable[[Outcome], Awaitable[None] | None]
 Takes each outcome, on the event loop, in the order in which items finish, and is never called before the
 awaitable that it returned last is done. Should it raise, the run ends with that error.
 """
+Recall: TypeAlias = Callable[[int], Outcome | None]
+"""Returns the outcome of an item that needs no attempt, because it was done before, or None."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     :param sink: takes the outcomes.
     :param max_items: an input with more items than this is an error.
     :param indexed: whether the input gives pairs of an index and an item.
+    :param recall: asked about each item before an attempt is made at it.
     :param grace: seconds that what was cancelled has to end.
     """
 
@@ -61,6 +64,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     sink: Sink | None = None
     max_items: int | None = None
     indexed: bool = False
+    recall: Recall | None = None
     grace: float
 
 
@@ -193,7 +197,17 @@ class Engine:
             index, value = value
         counters.taken += 1
         self._slots_taken += 1
-        self._begin(Item(index, value, self._shared))
+        if settings.recall is not None and (outcome := settings.recall(index)) is not None:
+            self._on_recalled(outcome)
+        else:
+            self._begin(Item(index, value, self._shared))
+
+    def _on_recalled(self, outcome: Outcome) -> None:
+        if outcome.status == "success":
+            self.counters.succeeded += 1
+        else:
+            self.counters.skipped += 1
+        self._deliver(outcome)
 
     @_guarded
     def on_input_end(self, error: BaseException | None) -> None:

@@ -89,6 +89,7 @@ class FunctionWork:
             return self._call_async(item)
         context = item_context(self._context, item.index)
         set_current(context)
+        self._hooks.began(item.index, context)
         own = self._own(item)
         arguments = self._arguments(item, own, context)
         label = self._hooks.label(context, own)
@@ -97,6 +98,7 @@ class FunctionWork:
     async def _call_async(self, item: Item) -> Any:
         context = item_context(self._context, item.index)
         set_current(context)
+        self._hooks.began(item.index, context)
         own = self._own(item)
         arguments = self._arguments(item, own, context)
         label = self._hooks.label(context, own)

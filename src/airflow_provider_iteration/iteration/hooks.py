@@ -81,8 +81,8 @@ class ItemHooks:
         self._template = environment.from_string(label) if isinstance(label, str) else None
         self._success = tuple(success)
         self._skipped = tuple(skipped)
-        indexed = options.xcom_layout == "indexed"
-        self.acts_on_success = bool(self._success) or indexed or options.show_return_value_in_logs
+        self.acts_on_return = options.xcom_layout == "indexed" or options.show_return_value_in_logs
+        self._contexts: dict[int, Mapping[str, Any]] = {}
 
     def label(self, context: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:
         """Return the item's label, and tag its log lines with it."""
@@ -96,17 +96,36 @@ class ItemHooks:
         structlog.contextvars.bind_contextvars(item_label=label)
         return label
 
-    def succeeded(self, context: Mapping[str, Any], result: Any) -> None:
-        """Do what is due when an item has succeeded. Blocks: use a thread."""
+    def began(self, index: int, context: Mapping[str, Any]) -> None:
+        """Remember the context in which an attempt at an item runs."""
+        self._contexts[index] = context
+
+    def ended(self, index: int) -> Mapping[str, Any] | None:
+        """Return the context of the last attempt at an item that has ended, and forget it."""
+        return self._contexts.pop(index, None)
+
+    def returned(self, context: Mapping[str, Any], result: Any) -> None:
+        """Do what is due as soon as an item has returned. Blocks: use a thread."""
         if self._options.xcom_layout == "indexed":
-            context["ti"].xcom_push("return_value", result)
+            context["ti"].push_result(result)
         if self._options.show_return_value_in_logs:
             log.info("Item returned", value=repr(result)[:LOGGED_CHARACTERS])
-        _call_all("on_success_callback", self._success, context)
 
-    def skipped(self, context: Mapping[str, Any]) -> None:
-        """Do what is due when an item was skipped. Blocks: use a thread."""
-        _call_all("on_skipped_callback", self._skipped, context)
+    def settled(self, status: str, context: Mapping[str, Any]) -> None:
+        """Call the callbacks of an item that was not in vain. Blocks: use a thread."""
+        if status == "success":
+            _call_all("on_success_callback", self._success, context)
+        else:
+            _call_all("on_skipped_callback", self._skipped, context)
+
+    def awaits(self, status: str) -> bool:
+        """Tell whether there are callbacks for items with that status."""
+        return bool(self._success if status == "success" else self._skipped)
+
+    @property
+    def awaits_failures(self) -> bool:
+        """Whether somebody wants to know of failed items."""
+        return self._options.on_item_failed is not None
 
     def failed(self, context: Mapping[str, Any]) -> None:
         """Do what is due when an item has failed for good. Blocks: use a thread."""
@@ -118,13 +137,12 @@ class ItemHooks:
         try:
             result = call()
         except AirflowSkipException:
-            self.skipped(context)
             raise
         except Exception as error:
             _note(error, label)
             raise
-        if self.acts_on_success:
-            self.succeeded(context, result)
+        if self.acts_on_return:
+            self.returned(context, result)
         return result
 
     async def around_async(
@@ -134,14 +152,12 @@ class ItemHooks:
         try:
             result = await pending
         except AirflowSkipException:
-            if self._skipped:
-                await item.in_thread(self.skipped, context)
             raise
         except Exception as error:
             _note(error, label)
             raise
-        if self.acts_on_success:
-            await item.in_thread(self.succeeded, context, result)
+        if self.acts_on_return:
+            await item.in_thread(self.returned, context, result)
         return result
 
 

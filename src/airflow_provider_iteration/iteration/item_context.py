@@ -9,6 +9,8 @@ from typing import Any
 
 import structlog
 
+from airflow_provider_iteration import _compat
+
 _current: ContextVar[Mapping[str, Any]] = ContextVar("iteration_context")
 
 RETURN_VALUE = "return_value"
@@ -56,6 +58,8 @@ def item_context(parent: Mapping[str, Any], index: int) -> dict[str, Any]:
     context["ti"] = context["task_instance"] = ItemTaskInstance(parent["ti"], index)
     if "task_state_store" in parent:
         context["task_state_store"] = ItemStateStore(parent["task_state_store"], index)
+    if "outlet_events" in parent:
+        context["outlet_events"] = _compat.new_outlet_events()
     return context
 
 
@@ -65,11 +69,13 @@ class ItemTaskInstance:
 
     :param ti: the task instance that all items share.
     :param index: place of the item in the input.
+    :ivar pushed: what the item has pushed, by its whole key.
     """
 
     def __init__(self, ti: Any, index: int) -> None:
         self._ti = ti
         self.index = index
+        self.pushed: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ti, name)
@@ -80,10 +86,16 @@ class ItemTaskInstance:
     def xcom_push(self, key: str, value: Any) -> None:
         """Push under the key with the item's index: ``<key>_<index>``."""
         self._ti.xcom_push(self._own(key), value)
+        self.pushed[self._own(key)] = value
 
     async def axcom_push(self, key: str, value: Any) -> None:
         """Push under the key with the item's index, without blocking the event loop."""
         await self._ti.axcom_push(self._own(key), value)
+        self.pushed[self._own(key)] = value
+
+    def push_result(self, value: Any) -> None:
+        """Push the item's result, which is kept elsewhere too, under its own key."""
+        self._ti.xcom_push(self._own(RETURN_VALUE), value)
 
     def xcom_pull(
         self, task_ids: Any = None, dag_id: Any = None, key: str = RETURN_VALUE, **more: Any

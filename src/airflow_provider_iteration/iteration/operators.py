@@ -116,6 +116,7 @@ class OperatorWork:
     async def _run(self, item: Item) -> Any:
         context: Any = item_context(self._context, item.index)
         set_current(context)
+        self._hooks.began(item.index, context)
         own = {name: rendered(value, lambda text: text) for name, value in item.value.items()}
         label = self._hooks.label(context, own)
         try:

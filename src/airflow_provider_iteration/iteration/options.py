@@ -16,6 +16,9 @@ from airflow_provider_iteration.rates import Rate
 
 COROUTINE_CONCURRENCY = 16
 MOST_THREADS = 32
+CHECKPOINT_ITEMS = 256
+MOST_CHECKPOINT_ITEMS = 4096
+CHECKPOINT_SECONDS = 2.0
 
 
 class IterateOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,8 @@ class IterateOptions(msgspec.Struct, frozen=True, kw_only=True):
     :param max_failed_share: the run succeeds although this share of the items failed, above 0 and below 1.
     :param fail_fast: whether the first failed item ends the run.
     :param max_items: an input with more items than this is an error.
+    :param checkpoint_every: what is done is committed after so many items, and every two seconds; or every so
+        often, if this is a timedelta. A retry does only the rest. None: nothing is kept for a retry.
     """
 
     task_concurrency: int | None = None
@@ -42,6 +47,7 @@ class IterateOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_failed_share: float | None = None
     fail_fast: bool = False
     max_items: int | None = None
+    checkpoint_every: int | timedelta | None = CHECKPOINT_ITEMS
 
     def __post_init__(self) -> None:
         _check_int("item_retries", self.item_retries, least=0)
@@ -56,6 +62,8 @@ class IterateOptions(msgspec.Struct, frozen=True, kw_only=True):
             Rate.parse("rate_limit", self.rate_limit)
         if self.max_failed_share is not None:
             _check_share("max_failed_share", self.max_failed_share)
+        if self.checkpoint_every is not None:
+            _check_every("checkpoint_every", self.checkpoint_every)
         self._check_fail_fast()
 
     @classmethod
@@ -83,6 +91,17 @@ class IterateOptions(msgspec.Struct, frozen=True, kw_only=True):
     def retry_delay_seconds(self) -> float:
         """``item_retry_delay`` in seconds."""
         return 1.0 if self.item_retry_delay is None else _seconds(self.item_retry_delay)
+
+    @property
+    def checkpoint_items(self) -> int:
+        """Number of items after which a checkpoint is due."""
+        return self.checkpoint_every if isinstance(self.checkpoint_every, int) else MOST_CHECKPOINT_ITEMS
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """Time after which a checkpoint is due."""
+        every = self.checkpoint_every
+        return every.total_seconds() if isinstance(every, timedelta) else CHECKPOINT_SECONDS
 
     @property
     def rate(self) -> Rate | None:
@@ -139,6 +158,14 @@ def _check_seconds(name: str, value: Any, *, zero: bool) -> None:
         raise TypeError(f"{form}, got {type(value).__name__}")
     seconds = _seconds(value)
     if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
+        raise ValueError(f"{form}, got {value}")
+
+
+def _check_every(name: str, value: Any) -> None:
+    form = f"{name}: expected a number of items of at least 1, a timedelta above 0, or None"
+    if isinstance(value, bool) or not isinstance(value, (int, timedelta)):
+        raise TypeError(f"{form}, got {type(value).__name__}")
+    if value < timedelta(microseconds=1) if isinstance(value, timedelta) else value < 1:
         raise ValueError(f"{form}, got {value}")
 
 

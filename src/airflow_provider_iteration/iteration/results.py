@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from airflow_provider_iteration.iteration.outcomes import Outcome
@@ -55,13 +56,22 @@ class ResultWriter:
     :param writer: an open writer of the stream.
     :param run: id of the run.
     :param options: what the stream may not exceed.
+    :param complete: makes results of what stands for them, once their turn has come; called in a thread.
     """
 
-    def __init__(self, writer: StreamWriter, run: str, options: StreamOptions | None = None) -> None:
+    def __init__(
+        self,
+        writer: StreamWriter,
+        run: str,
+        *,
+        options: StreamOptions | None = None,
+        complete: Callable[[list[Any]], list[Any]] | None = None,
+    ) -> None:
         self._options = options or StreamOptions()
         self._count = 0
         self._writer = writer
         self._run = run
+        self._complete = complete
         self._order = InputOrder()
         self._ready: list[Any] = []
         self._pages = 0
@@ -79,6 +89,8 @@ class ResultWriter:
         """Hand over the results that are in their places."""
         results, self._ready = self._ready, []
         if results:
+            if self._complete is not None:
+                results = await asyncio.to_thread(self._complete, results)
             event = StreamEvent(self._run, self._pages, Page(results, many=True), False)
             self._pages += 1
             await self._writer.write(event)

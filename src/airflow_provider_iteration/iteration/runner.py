@@ -21,7 +21,7 @@ from airflow_provider_iteration.iteration.attempts import (
     Shared,
     ThreadAttempts,
 )
-from airflow_provider_iteration.iteration.engine import Engine, EngineSettings, Sink
+from airflow_provider_iteration.iteration.engine import Engine, EngineSettings, Recall, Sink
 from airflow_provider_iteration.iteration.limits import StartGate
 from airflow_provider_iteration.iteration.loops import check_no_loop, run_bounded
 from airflow_provider_iteration.iteration.options import IterateOptions
@@ -75,6 +75,7 @@ class Iteration:
         in its thread: the moment to tell what it works on to stop.
     :param pass_item: whether ``function`` wants the item with its index, attempt and resources.
     :param indexed: whether the input gives pairs of an index and a value, for an input with gaps.
+    :param recall: returns the outcome of an item that was done before, by its index, or None.
     :param is_async: whether ``function`` returns an awaitable; None looks at it.
     :param direct: whether the input may be read on the loop's thread, because it never blocks; None reads
         lists and their kin there, everything else in a thread.
@@ -98,6 +99,7 @@ class Iteration:
         on_cancel: OnCancel | None = None,
         pass_item: bool = False,
         indexed: bool = False,
+        recall: Recall | None = None,
         is_async: bool | None = None,
         direct: bool | None = None,
         total: int | None = None,
@@ -117,6 +119,7 @@ class Iteration:
         self._progress_every = progress_every
         self._on_cancel = on_cancel
         self._indexed = indexed
+        self._recall = recall
         self._direct = direct
         self._total = known_length(items) if total is None else total
         self._grace = grace
@@ -180,6 +183,11 @@ class Iteration:
         """
         check_no_loop("await run() instead")
         return run_bounded(self.run(), self._interrupt, lambda: 2 * self._cut_off_seconds + MARGIN)
+
+    def start_nothing_new(self) -> None:
+        """Begin no further attempt from now on; what runs goes on. Callable as :meth:`stop` is."""
+        if self._engine is not None:
+            self._engine.start_nothing_new()
 
     def stop(self, grace: float | None = None) -> None:
         """
@@ -257,6 +265,7 @@ class Iteration:
             sink=self._sink,
             max_items=options.max_items,
             indexed=self._indexed,
+            recall=self._recall,
             grace=self._grace,
         )
 

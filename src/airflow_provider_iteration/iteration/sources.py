@@ -110,22 +110,35 @@ class DirectFeed:
         self._on_end = on_end
         self._iterator: Iterator[Any] | None = None
         self._closed = False
+        self._permits = 0
+        self._is_reading = False
 
     def request(self, count: int) -> None:
+        self._permits += count
+        # An item that takes no time asks for the next one while it is being handed over.
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            while self._permits > 0 and not self._closed:
+                self._permits -= 1
+                self._read_one()
+        finally:
+            self._is_reading = False
+
+    def _read_one(self) -> None:
         if self._iterator is None:
             self._iterator = iter(self._items)
-        while count > 0 and not self._closed:
-            count -= 1
-            try:
-                item = next(self._iterator)
-            except StopIteration:
-                self._closed = True
-                self._on_end(None)
-            except Exception as error:
-                self._closed = True
-                self._on_end(error)
-            else:
-                self._on_item(item)
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            self._closed = True
+            self._on_end(None)
+        except Exception as error:
+            self._closed = True
+            self._on_end(error)
+        else:
+            self._on_item(item)
 
     def close(self) -> None:
         self._closed = True

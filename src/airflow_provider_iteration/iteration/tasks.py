@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
+
+POLL_SECONDS = 0.01
 
 
 def disown(task: asyncio.Task[Any]) -> None:
@@ -33,3 +36,13 @@ def bare(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and not isinstance(error, Exception):
         error = next(inner for inner in error.exceptions if not isinstance(inner, Exception))
     return error
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """
+    Wait for something that happens in another thread.
+
+    :param condition: tells whether it has happened.
+    """
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(POLL_SECONDS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -19,30 +19,28 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.iteration.engine import Sink
 from airflow_provider_iteration.iteration.functions import FunctionWork
 from airflow_provider_iteration.iteration.hooks import ItemHooks, ItemOptions
 from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput
-from airflow_provider_iteration.iteration.item_context import RoutedContext, item_context, set_current
+from airflow_provider_iteration.iteration.item_context import RoutedContext, set_current
 from airflow_provider_iteration.iteration.operators import OperatorWork
 from airflow_provider_iteration.iteration.options import IterateOptions
-from airflow_provider_iteration.iteration.outcomes import Outcome
 from airflow_provider_iteration.iteration.progress import Progress
+from airflow_provider_iteration.iteration.recording import Recorder
 from airflow_provider_iteration.iteration.resources import ResourceFactory
-from airflow_provider_iteration.iteration.results import ResultWriter
 from airflow_provider_iteration.iteration.retries import Classifier, Decision, by_type, first_of
 from airflow_provider_iteration.iteration.runner import Iteration, Summary
-from airflow_provider_iteration.streams.head import Head
-from airflow_provider_iteration.streams.options import StreamOptions
-from airflow_provider_iteration.streams.pacing import Pace
-from airflow_provider_iteration.streams.writer import StreamWriter
-from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
+from airflow_provider_iteration.iteration.task_checkpoints import CLOSE_SECONDS, TaskCheckpoints
+from airflow_provider_iteration.iteration.task_results import TaskResults
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 4.0
 """Seconds that items have to end: the supervisor kills five seconds after it has asked to end."""
+FLUSH_SECONDS = 2.0
+"""Of these, what the checkpoint may take, before anything else."""
+LAST_FLUSH_SECONDS = 0.5
 SKIPPED_WITH_ITEMS = frozenset({"all_success", "none_skipped", "all_done_min_one_success"})
 
 
@@ -59,6 +57,10 @@ class FunctionSpec:
     def connections(self) -> list[str]:
         """Return ids of connections that are known beforehand: none."""
         return []
+
+    def same_for_all(self, task: IterableOperator) -> Any:
+        """Return what the result of each item depends on besides the item."""
+        return task.constants
 
     def bind(self, task: IterableOperator, context: Mapping[str, Any], hooks: ItemHooks) -> FunctionWork:
         """Make what is called for each item."""
@@ -93,6 +95,10 @@ class OperatorSpec:
             for name, value in self.kwargs.items()
             if name.endswith("conn_id") and isinstance(value, str) and "{" not in value
         )
+
+    def same_for_all(self, task: IterableOperator) -> Any:
+        """Return what the result of each item depends on besides the item."""
+        return {**self.kwargs, **task.constants}
 
     def bind(self, task: IterableOperator, context: Mapping[str, Any], hooks: ItemHooks) -> OperatorWork:
         """Make what is called for each item."""
@@ -157,6 +163,8 @@ class IterableOperator(BaseOperator):
         self._success_callbacks, self.on_success_callback = self.on_success_callback, []
         self._skipped_callbacks, self.on_skipped_callback = self.on_skipped_callback, []
         self._iteration: Iteration | None = None
+        self._checkpoints: TaskCheckpoints | None = None
+        self._is_ending = False
 
     def execute(self, context: Context) -> XComIterable | None:
         """Work off the input; the result is a reference to the results."""
@@ -164,36 +172,95 @@ class IterableOperator(BaseOperator):
         resolved: ResolvedInput = self.input
         hooks = self._hooks()
         work = self.work.bind(self, values, hooks)
-        results = _Results(values["ti"], self)
+        checkpoints = self._checkpoints = self._open_checkpoints(values)
+        results = TaskResults(values["ti"], self, checkpoints.completed if checkpoints else None)
+        recorder = self._recorder(values, hooks, results, checkpoints)
         iteration = self._iteration = Iteration(
             work,
-            resolved.items(),
+            checkpoints.noted(resolved.items()) if checkpoints else resolved.items(),
             self.options,
-            sink=self._sink(results, hooks, values),
+            sink=recorder,
             # Entered after the others, and left before them.
             resources={**self.item_resources, **({_RESULTS: results.writing} if self.do_xcom_push else {})},
             classify=self._classifier(values),
             on_cancel=work.kill if isinstance(work, OperatorWork) else None,
             on_progress=self._progress_keeper(values),
             pass_item=True,
+            recall=checkpoints.recall if checkpoints and checkpoints.knows else None,
             is_async=work.is_async,
             total=resolved.total(),
             grace=STOP_GRACE / 2,
         )
         set_current(values)
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
-            try:
-                summary = iteration.run_blocking()
-            finally:
-                set_current(values)
-                self._log_progress(iteration.progress())
-                _keep_progress(values, iteration.progress())
-        return self._finish(summary, results, hooks, values)
+            summary = self._run(iteration, checkpoints, recorder, values)
+        reference = results.reference() if self.do_xcom_push else None
+        if checkpoints is not None:
+            checkpoints.finish()
+        return self._finish(summary, reference, hooks, values)
 
     def on_kill(self) -> None:
-        """Start nothing new, and end what runs."""
-        if self._iteration is not None:
-            self._iteration.stop(STOP_GRACE / 2)
+        """Start nothing new, commit what is done, and end what runs."""
+        if self._iteration is None:
+            return
+        began = time.monotonic()
+        self._is_ending = True
+        self._iteration.start_nothing_new()
+        if self._checkpoints is not None:
+            self._checkpoints.flush(FLUSH_SECONDS)
+        left = STOP_GRACE - (time.monotonic() - began)
+        # One half for the items, the other for the resources.
+        self._iteration.stop(left / 2)
+
+    def _run(
+        self,
+        iteration: Iteration,
+        checkpoints: TaskCheckpoints | None,
+        recorder: Recorder,
+        context: Mapping[str, Any],
+    ) -> Summary:
+        has_succeeded = False
+        try:
+            summary = iteration.run_blocking()
+            has_succeeded = True
+            recorder.settle()
+            return summary
+        finally:
+            set_current(context)
+            if checkpoints is not None:
+                seconds = LAST_FLUSH_SECONDS if self._is_ending else CLOSE_SECONDS
+                checkpoints.close(seconds, has_succeeded=has_succeeded)
+            recorder.close(wait=not self._is_ending)
+            self._log_progress(iteration.progress())
+            _keep_progress(context, iteration.progress())
+
+    def _open_checkpoints(self, context: Mapping[str, Any]) -> TaskCheckpoints | None:
+        if self.options.checkpoint_every is None or context.get("task_state_store") is None:
+            return None
+        checkpoints = TaskCheckpoints(
+            context,
+            self.work.same_for_all(self),
+            every=self.options.checkpoint_items,
+            seconds=self.options.checkpoint_seconds,
+            keep_results=self.do_xcom_push,
+        )
+        checkpoints.load()
+        return checkpoints
+
+    def _recorder(
+        self,
+        context: Mapping[str, Any],
+        hooks: ItemHooks,
+        results: TaskResults,
+        checkpoints: TaskCheckpoints | None,
+    ) -> Recorder:
+        return Recorder(
+            context,
+            hooks,
+            results if self.do_xcom_push else None,
+            checkpoints,
+            push_results=self.item_options.xcom_layout == "indexed",
+        )
 
     def _hooks(self) -> ItemHooks:
         return ItemHooks(
@@ -202,23 +269,6 @@ class IterableOperator(BaseOperator):
             success=list(self._success_callbacks or ()),  # type: ignore[arg-type]
             skipped=list(self._skipped_callbacks or ()),  # type: ignore[arg-type]
         )
-
-    def _sink(self, results: _Results, hooks: ItemHooks, context: Mapping[str, Any]) -> Sink | None:
-        kept = results if self.do_xcom_push else None
-        if self.item_options.on_item_failed is None:
-            return kept
-
-        async def told(outcome: Outcome, pending: Awaitable[None] | None) -> None:
-            if pending is not None:
-                await pending
-            of_item = {**item_context(context, outcome.index), "exception": outcome.error}
-            await asyncio.to_thread(_in_context, of_item, hooks.failed)
-
-        def sink(outcome: Outcome) -> Awaitable[None] | None:
-            pending: Awaitable[None] | None = kept(outcome) if kept is not None else None
-            return told(outcome, pending) if outcome.status == "failed" else pending
-
-        return sink
 
     def _progress_keeper(self, context: Mapping[str, Any]) -> Callable[[Progress], Awaitable[None]]:
         async def keep(progress: Progress) -> None:
@@ -253,7 +303,7 @@ class IterableOperator(BaseOperator):
         )
 
     def _finish(
-        self, summary: Summary, results: _Results, hooks: ItemHooks, context: Mapping[str, Any]
+        self, summary: Summary, reference: XComIterable | None, hooks: ItemHooks, context: Mapping[str, Any]
     ) -> XComIterable | None:
         progress = summary.progress
         if summary.failed.count:
@@ -263,12 +313,11 @@ class IterableOperator(BaseOperator):
                 summary.failed.indexes_text(),
             )
         if not progress.done:
-            hooks.skipped(context)
+            hooks.settled("skipped", context)
         if progress.done == progress.skipped:
             raise AirflowSkipException(
                 "there were no items" if not progress.done else "all items were skipped"
             )
-        reference = results.reference() if self.do_xcom_push else None
         if progress.skipped and (skipped := self._skipped_downstream(context["ti"])):
             if reference is not None:
                 _compat.push_result(context["ti"], reference, self.log)
@@ -300,41 +349,3 @@ def _keep_progress(context: Mapping[str, Any], progress: Progress) -> None:
     except Exception:
         # No item fails for what is only shown.
         log.warning("the progress could not be kept", exc_info=True)
-
-
-def _in_context(context: Mapping[str, Any], function: Callable[[Mapping[str, Any]], None]) -> None:
-    set_current(context)
-    function(context)
-
-
-class _Results:
-    """The stream that the results of one task instance become."""
-
-    def __init__(self, ti: Any, task: BaseOperator) -> None:
-        self._place = XComPlace.of(ti)
-        self._options = StreamOptions(max_map_length=_compat.max_map_length(task, self._place.map_index))
-        self._run = str(ti.id)
-        self._writer: ResultWriter | None = None
-        self._head: Head | None = None
-
-    def __call__(self, outcome: Outcome) -> Any:
-        assert self._writer is not None
-        return self._writer(outcome)
-
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[None]:
-        """Open the stream for as long as items run; what fails leaves what was written."""
-        store = XComStore(self._place, _compat.config_float("message_timeout", 60.0))
-        # A worker has its channel to itself: no rest after a write.
-        writer = StreamWriter(
-            store, run=self._run, pace=Pace(rest=0.0), options=self._options, foreign=_compat.to_serde
-        )
-        async with writer:
-            self._writer = ResultWriter(writer, self._run, self._options)
-            yield
-            self._head = await self._writer.close()
-
-    def reference(self) -> XComIterable:
-        """Return the reference to the results."""
-        assert self._head is not None
-        return XComIterable.of_head(self._place, self._options.key, self._head)

@@ -91,9 +91,9 @@ def _ascii(tagged: Any) -> str:
     return json.dumps(tagged, ensure_ascii=True, separators=(",", ":"))
 
 
-def load_text(text: str) -> Any:
+def load_text(text: str, foreign: Foreign | None = None) -> Any:
     """Give back what was passed to :func:`dump_text`."""
-    return _untag(json.loads(text), None)
+    return _untag(json.loads(text), foreign)
 
 
 def estimate_size(value: Any) -> int:

@@ -76,7 +76,9 @@ def test_misspelt_option_gets_a_guess() -> None:
 
 def test_strange_option_gets_the_list() -> None:
     """A name that is like no other is refused with all names."""
-    with pytest.raises(TypeError, match=r"unknown option 'zzz'; the options are fail_fast, item_retries, "):
+    with pytest.raises(
+        TypeError, match=r"unknown option 'zzz'; the options are checkpoint_every, fail_fast, "
+    ):
         IterateOptions.parse(zzz=4)
 
 

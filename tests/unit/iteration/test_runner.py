@@ -350,8 +350,9 @@ def test_signal_keeps_finished_items_and_leaves_resources() -> None:
 
     async def work(value: int) -> None:
         if value > 1:
-            try:
+            if value == 3:
                 begun.set()
+            try:
                 await asyncio.Event().wait()
             finally:
                 held.append(value)
