@@ -127,6 +127,12 @@ class Deployment:
         self._wait(reached, seconds, lambda: f"{task_id} in {states}: {self._report(dag_id, run_id)}")
         return self.task(dag_id, run_id, task_id, map_index)
 
+    def wait_for(
+        self, dag_id: str, run_id: str, condition: Callable[[], object], what: str, seconds: float = 60.0
+    ) -> None:
+        """Wait for something that a run brings about, and tell about the run if it does not."""
+        self._wait(condition, seconds, lambda: f"{what}: {self._report(dag_id, run_id)}")
+
     def task(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> TaskInstance:
         """Return one task instance."""
         for instance in self.inspect.task_instances(dag_id, run_id):

@@ -130,6 +130,18 @@ class Inspector:
         )
         return [XComRow(key, index, len((text or "").encode())) for key, index, text in rows]
 
+    def task_states(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, str]:
+        """Return what the task state store holds for a task instance: key → value as JSON text."""
+        rows = self._rows(
+            "SELECT key, value FROM task_state_store WHERE dag_id = :dag_id AND run_id = :run_id "
+            "AND task_id = :task_id AND map_index = :map_index ORDER BY key",
+            dag_id=dag_id,
+            run_id=run_id,
+            task_id=task_id,
+            map_index=map_index,
+        )
+        return {row[0]: row[1] for row in rows}
+
     def counts(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> Counts:
         """Return what a task instance cost."""
         rows = [row for row in self.xcom_rows(dag_id, run_id, task_id) if row.map_index == map_index]
@@ -169,6 +181,15 @@ class Inspector:
         )
         count: int = rows[0][0]
         return count
+
+    def asset_extras(self, name: str) -> list[Any]:
+        """Return the extras of an asset's events, the oldest first."""
+        rows = self._rows(
+            "SELECT CAST(asset_event.extra AS TEXT) FROM asset_event JOIN asset ON asset.id = "
+            "asset_event.asset_id WHERE asset.name = :name ORDER BY asset_event.id",
+            name=name,
+        )
+        return [json.loads(row[0]) for row in rows]
 
     def _api_requests(self, marks: list[str]) -> int:
         lines = _text(self._home / "parts" / "api-server.log").splitlines()

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_provider_iteration.decorators.iterate import iterate
+    from airflow_provider_iteration.exceptions import StopStream
     from airflow_provider_iteration.xcom.iterable import XComIterable
     from airflow_provider_iteration.xcom.pipeline import stream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "StopStream",
     "XComIterable",
     "__version__",
     "iterate",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "StopStream": "airflow_provider_iteration.exceptions",
     "XComIterable": "airflow_provider_iteration.xcom.iterable",
     "iterate": "airflow_provider_iteration.decorators.iterate",
     "stream": "airflow_provider_iteration.xcom.pipeline",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 # The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
@@ -79,6 +79,7 @@ __all__ = [
     "render_fields",
     "retry_decision",
     "srv_base_url",
+    "time_limit",
     "to_serde",
     "trigger_failure",
     "write_xcom",
@@ -347,6 +348,14 @@ def connections_once(known: Iterable[str] = ()) -> Iterator[None]:
         yield
     finally:
         _preset_connections.reset(token)
+
+
+def time_limit(seconds: float) -> AbstractContextManager[Any]:
+    """Raise ``AirflowTaskTimeout`` in the main thread after some seconds, as ``execution_timeout`` does."""
+    # Since 3.0 (airflow.sdk.execution_time.timeout). It has one timer: within another, it replaces that.
+    from airflow.sdk.execution_time.timeout import timeout
+
+    return timeout(seconds)
 
 
 def to_serde(value: Any) -> Any:

@@ -16,6 +16,14 @@ class IterationError(Exception):
     """Base of every error of this package."""
 
 
+class StopStream(Exception):
+    """
+    Ends a stream early and successfully, when a handler of its events raises it. It is no error.
+
+    What was handled before stays, and no further page is asked for.
+    """
+
+
 class StreamError(IterationError):
     """A stream cannot go on; what was committed before stays."""
 

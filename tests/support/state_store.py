@@ -7,6 +7,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import JsonValue, TypeAdapter
+
+# What Airflow's messages accept: no tuple, for one.
+_JSON: TypeAdapter[Any] = TypeAdapter(JsonValue)
+
 
 class MemoryStateStore:
     """
@@ -27,7 +32,7 @@ class MemoryStateStore:
         return json.loads(self.rows[key]) if key in self.rows else default
 
     def set(self, key: str, value: Any, **more: Any) -> None:
-        text = json.dumps(value, allow_nan=False)
+        text = json.dumps(_JSON.validate_python(value), allow_nan=False)
         if self._before is not None:
             self._before("set", key)
         self.rows[key] = text

@@ -92,7 +92,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     :param extras: index → what else must be done again.
     """
 
-    indexes: list[tuple[int, int]]
+    indexes: list[list[int]]
     inputs: str
     enc: str
     results: Any
@@ -122,7 +122,7 @@ def pack(items: Sequence[Done], foreign: Foreign | None = None, files: ResultFil
             results[position] = None
     encoded = encode_items(results, foreign)
     return Row(
-        indexes=list(_stretches(item.index for item in items)),
+        indexes=_stretches(item.index for item in items),
         inputs="".join(item.fingerprint for item in items),
         enc=encoded.enc,
         results=encoded.items,
@@ -264,18 +264,16 @@ def _fingerprint_at(row: Row, position: int) -> str:
     return row.inputs[_DIGITS * position : _DIGITS * (position + 1)]
 
 
-def _stretches(indexes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    first = last = None
+def _stretches(indexes: Iterable[int]) -> list[list[int]]:
+    stretches: list[list[int]] = []
     for index in indexes:
-        if last is not None and first is not None and index != last + 1:
-            yield first, last
-            first = None
-        first = index if first is None else first
-        last = index
-    if first is not None and last is not None:
-        yield first, last
+        if stretches and stretches[-1][1] == index - 1:
+            stretches[-1][1] = index
+        else:
+            stretches.append([index, index])
+    return stretches
 
 
-def _indexes(stretches: Iterable[tuple[int, int]]) -> Iterator[int]:
+def _indexes(stretches: Iterable[Sequence[int]]) -> Iterator[int]:
     for first, last in stretches:
         yield from range(first, last + 1)

@@ -208,6 +208,7 @@ class IterableOperator(BaseOperator):
         self._iteration.start_nothing_new()
         if self._checkpoints is not None:
             self._checkpoints.flush(FLUSH_SECONDS)
+        self.log.info("The task was asked to end: %d items are done", self._iteration.progress().done)
         left = STOP_GRACE - (time.monotonic() - began)
         # One half for the items, the other for the resources.
         self._iteration.stop(left / 2)

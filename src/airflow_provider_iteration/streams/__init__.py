@@ -11,7 +11,9 @@ from __future__ import annotations
 from airflow_provider_iteration.streams.events import Page, StreamEvent
 from airflow_provider_iteration.streams.head import Extent, Head, chunk_key, head_key
 from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.ordering import EventBatch, EventOrder
 from airflow_provider_iteration.streams.pacing import Pace, shared_pace
+from airflow_provider_iteration.streams.pausing import Pause
 from airflow_provider_iteration.streams.producer import produce
 from airflow_provider_iteration.streams.reader import ChunkReader
 from airflow_provider_iteration.streams.store import RowStore
@@ -19,10 +21,13 @@ from airflow_provider_iteration.streams.writer import StreamWriter
 
 __all__ = [
     "ChunkReader",
+    "EventBatch",
+    "EventOrder",
     "Extent",
     "Head",
     "Pace",
     "Page",
+    "Pause",
     "RowStore",
     "StreamEvent",
     "StreamOptions",
