@@ -54,7 +54,7 @@ class GeneratorOperator(_compat.DecoratedOperator):
         ti = values["ti"]
         place = XComPlace.of(ti)
         options = StreamOptions(max_map_length=_compat.max_map_length(self, place.map_index))
-        writer = BlockingWriter(lambda: _make_writer(ti, place, options), str(ti.id), options)
+        writer = BlockingWriter(_make_writer(ti, place, options), options)
         self._runs = True
         try:
             with writer:
