@@ -155,6 +155,10 @@ class Deployment:
         }
         self._api("POST", f"/dags/{dag_id}/clearTaskInstances", body)
 
+    def pause(self, dag_id: str, paused: bool = True) -> None:
+        """Pause a Dag, or let it go on. Its assets are watched once the file has been parsed anew."""
+        self._api("PATCH", f"/dags/{dag_id}", {"is_paused": paused})
+
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Set the state of a task instance, as the UI does."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})

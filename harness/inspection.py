@@ -191,6 +191,20 @@ class Inspector:
         )
         return [json.loads(row[0]) for row in rows]
 
+    def asset_payloads(self, name: str) -> list[Any]:
+        """Return the payloads of the events that watchers recorded for an asset, in order."""
+        rows = self._rows(
+            "SELECT CAST(asset_event.extra AS TEXT) FROM asset_event "
+            "JOIN asset ON asset.id = asset_event.asset_id WHERE asset.name = :name ORDER BY asset_event.id",
+            name=name,
+        )
+        return [json.loads(row[0])["payload"] for row in rows]
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        """Return the ids of all runs of a Dag, in order."""
+        rows = self._rows("SELECT run_id FROM dag_run WHERE dag_id = :dag_id ORDER BY id", dag_id=dag_id)
+        return [row[0] for row in rows]
+
     def _api_requests(self, marks: list[str]) -> int:
         lines = _text(self._home / "parts" / "api-server.log").splitlines()
         return sum("path=/execution/" in line and any(mark in line for mark in marks) for line in lines)

@@ -50,6 +50,7 @@ __all__ = [
     "add_outlet_event",
     "allow_class",
     "allowed_to_execute",
+    "asset_states",
     "config_float",
     "config_text",
     "connections_once",
@@ -106,6 +107,11 @@ def delete_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: 
     from airflow.sdk.execution_time.xcom import XCom
 
     XCom.delete(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+
+
+def asset_states(accessors: Any) -> list[Any]:
+    """Return the state store of each asset that a watcher watches (``_by_name``, since 3.3)."""
+    return list(accessors._by_name.values())
 
 
 def config_float(name: str, fallback: float) -> float:

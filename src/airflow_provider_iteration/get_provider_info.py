@@ -36,6 +36,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Iteration",
                 "python-modules": [
+                    "airflow_provider_iteration.triggers.events",
                     "airflow_provider_iteration.triggers.http",
                     "airflow_provider_iteration.triggers.streaming",
                 ],

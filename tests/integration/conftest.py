@@ -12,6 +12,7 @@ from harness.deployment import Deployment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+EXAMPLES = ("demo", "paging", "iterate", "events")
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +25,10 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
     """A running deployment with the Dags of this directory."""
     with Deployment(
-        [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate"))],
+        [
+            HERE / "dags",
+            *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate", "events")),
+        ],
         database=request.param,
         environment={"EVIDENCE": str(evidence)},
         python_path=[HERE / "lib"],

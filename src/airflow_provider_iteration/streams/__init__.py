@@ -2,8 +2,8 @@
 """
 Streams: ordered, append-only sequences with one writer and any number of lazy readers.
 
-The modules here are pure (they import no Airflow), except :mod:`.xcom_store`, which is the one
-adapter that keeps a stream's rows in Airflow's XComs.
+The modules here are pure (they import no Airflow), except the adapters :mod:`.xcom_store`, which keeps a
+stream's rows in Airflow's XComs, and :mod:`.asset_store`, which keeps a watcher's place with its asset.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from airflow_provider_iteration.streams.pacing import Pace, shared_pace
 from airflow_provider_iteration.streams.pausing import Pause
 from airflow_provider_iteration.streams.producer import produce
 from airflow_provider_iteration.streams.reader import ChunkReader
+from airflow_provider_iteration.streams.recorded import RecordedEvent, Watermark, unread
 from airflow_provider_iteration.streams.store import RowStore
 from airflow_provider_iteration.streams.writer import StreamWriter
 
@@ -28,12 +29,15 @@ __all__ = [
     "Pace",
     "Page",
     "Pause",
+    "RecordedEvent",
     "RowStore",
     "StreamEvent",
     "StreamOptions",
     "StreamWriter",
+    "Watermark",
     "chunk_key",
     "head_key",
     "produce",
     "shared_pace",
+    "unread",
 ]

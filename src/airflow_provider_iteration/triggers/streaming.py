@@ -21,6 +21,7 @@ from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.pacing import shared_pace
 from airflow_provider_iteration.streams.pausing import Pause
 from airflow_provider_iteration.streams.producer import Listener, produce
+from airflow_provider_iteration.streams.store import RowStore
 from airflow_provider_iteration.streams.writer import StreamWriter
 from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.xcom.iterable import XComIterable
@@ -44,6 +45,9 @@ class StreamingTrigger(BaseTrigger):
     :param stream: sizes, limits and the key of the stream: a :class:`~..streams.StreamOptions`, or it as
         plain JSON.
     """
+
+    row_store: RowStore | None = None
+    """Where the rows go, if not into the XComs of the task: set by tests, before the trigger is run."""
 
     def __init__(self, *, stream: StreamOptions | Mapping[str, Any] | None = None) -> None:
         super().__init__()
@@ -171,13 +175,11 @@ class StreamingTrigger(BaseTrigger):
             return False
         return finish_on == "triggerer" or not _compat.has_task_listeners()
 
-    def _store(self) -> XComStore:
-        return XComStore(self._place(), _compat.config_float("message_timeout", 60.0))
+    def _store(self) -> RowStore:
+        return self.row_store or XComStore.of(self._place())
 
     def _place(self) -> XComPlace:
-        instance = self._task_instance_or_raise()
-        index = -1 if instance.map_index is None else instance.map_index
-        return XComPlace(instance.dag_id, instance.task_id, instance.run_id, index)
+        return XComPlace.of(self._task_instance_or_raise())
 
     def _task_instance_or_raise(self) -> Any:
         if self.task_instance is None:

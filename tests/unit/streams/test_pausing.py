@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_iteration.streams import Head, Page, Pause, StreamOptions, produce
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 from tests.support.streams import make_writer, pages_of, read_stream
 
 

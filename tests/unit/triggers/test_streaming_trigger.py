@@ -221,6 +221,6 @@ async def test_message_without_an_answer_is_an_error(xcoms: XComs, monkeypatch: 
     never = threading.Event()
     monkeypatch.setattr(_compat, "read_xcom", lambda **place: never.wait(30))
     store = XComStore(XComPlace("d", "t", "r"), timeout=0.05)
-    with pytest.raises(StoreTimeout, match=r"0\.05 s to the read of XCom 'k'"):
+    with pytest.raises(StoreTimeout, match=r"0\.05 s to the read of 'k'"):
         await store.get("k")
     never.set()
