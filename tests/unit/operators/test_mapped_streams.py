@@ -31,9 +31,11 @@ def one(x: Any) -> Any:
     return x
 
 
-def operator(*, mapped: bool, **options: Any) -> NumbersOperator:
+def operator(
+    kind: type[NumbersOperator] = NumbersOperator, *, mapped: bool, **options: Any
+) -> NumbersOperator:
     with DAG("shop"):
-        made = NumbersOperator(task_id="pages", **options)
+        made = kind(task_id="pages", **options)
         if mapped:
             one.expand(x=made.output)
         else:
@@ -69,3 +71,29 @@ async def test_mapped_instances_have_no_limit(xcoms: XComs) -> None:
     instance: Any = trigger.task_instance
     instance.task, instance.map_index = operator(mapped=True), 0
     assert len(await trigger.stream()) == 1100
+
+
+class Handling(NumbersOperator):
+    """Returns three results for each batch of pages."""
+
+    def handle_trigger_events(self, events: Any, context: Any) -> Any:
+        yield from (event.sequence_index for event in events for _ in range(3))
+
+
+def handle(*, mapped: bool) -> Any:
+    made = operator(Handling, mapped=mapped, deferrable=False)
+    place = {"dag_id": "shop", "task_id": "pages", "run_id": "r1", "map_index": -1}
+    ti = SimpleNamespace(**place, id=RUN_A, xcom_push=lambda key, value: None)
+    with _compat.allowed_to_execute(made):
+        return made.execute({"ti": ti})  # type: ignore[typeddict-item]
+
+
+def test_results_of_a_handler_are_limited(xcoms: XComs) -> None:
+    """Mapped tasks expand over what the handler returns, so that is what counts, not the pages."""
+    with pytest.raises(TooLongToMap, match="max_map_length=1024"):
+        handle(mapped=True)
+
+
+def test_results_that_nothing_expands_over_have_no_limit(xcoms: XComs) -> None:
+    """15,000 results of 5,000 pages."""
+    assert len(handle(mapped=False)) == 15_000
