@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -166,15 +167,14 @@ class Deployment:
     def connect(self, conn_id: str, url: str) -> None:
         """Make or replace an HTTP connection that leads to a URL such as ``http://127.0.0.1:8080``."""
         address = httpx.URL(url)
+        fields = {"conn_type": "http", "schema": address.scheme, "host": address.host, "port": address.port}
+        self.connect_as(conn_id, fields)
+
+    def connect_as(self, conn_id: str, fields: Mapping[str, Any]) -> None:
+        """Make or replace a connection; its ``extra`` is a mapping."""
         self._http.delete(f"/connections/{conn_id}")
-        body = {
-            "connection_id": conn_id,
-            "conn_type": "http",
-            "schema": address.scheme,
-            "host": address.host,
-            "port": address.port,
-        }
-        self._api("POST", "/connections", body)
+        extra = {"extra": json.dumps(fields["extra"])} if "extra" in fields else {}
+        self._api("POST", "/connections", {"connection_id": conn_id, **fields, **extra})
 
     def airflow(self, *arguments: str) -> str:
         """Run an ``airflow`` command against this deployment, and return what it prints."""

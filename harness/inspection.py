@@ -67,6 +67,7 @@ class Inspector:
 
     def __init__(self, home: Path, database_url: str) -> None:
         self._home = home
+        self.database_url = database_url
         self._engine = sa.create_engine(database_url)
 
     def close(self) -> None:

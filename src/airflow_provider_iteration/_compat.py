@@ -55,7 +55,9 @@ __all__ = [
     "config_text",
     "connections_once",
     "context_keys",
+    "count_dag_runs",
     "current_context",
+    "dag_run_state",
     "delete_xcom",
     "derived_output",
     "determine_kwargs",
@@ -72,10 +74,12 @@ __all__ = [
     "jinja_filter_names",
     "lend_dag",
     "max_map_length",
+    "message_timeout",
     "new_outlet_events",
     "plain_outlet_events",
     "push_result",
     "python_operator",
+    "read_newest_xcom",
     "read_xcom",
     "render_fields",
     "retry_decision",
@@ -114,6 +118,36 @@ def asset_states(accessors: Any) -> list[Any]:
     return list(accessors._by_name.values())
 
 
+def read_newest_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
+    """Read the newest XCom of a run and of those before it; None if there is none. Blocks: use a thread."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.get_one(
+        key=key,
+        dag_id=dag_id,
+        task_id=task_id,
+        run_id=run_id,
+        map_index=map_index,
+        include_prior_dates=True,
+    )
+
+
+def dag_run_state(dag_id: str, run_id: str) -> str:
+    """Ask for the state of a Dag run, on a worker or in a triggerer. Blocks: use a thread."""
+    # Since 3.0 (airflow.sdk.execution_time.task_runner).
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    state: Any = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
+    return str(getattr(state, "value", state))
+
+
+def count_dag_runs(dag_id: str, state: str) -> int:
+    """Count the runs of a Dag that are in a state, on a worker or in a triggerer. Blocks: use a thread."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag_id, states=[state])
+
+
 def config_float(name: str, fallback: float) -> float:
     """Read a number from the section ``[iteration]`` of the configuration."""
     # The SDK's own configuration, which task processes and triggers have too. Since 3.2.
@@ -121,6 +155,11 @@ def config_float(name: str, fallback: float) -> float:
 
     value: float = conf.getfloat("iteration", name, fallback=fallback)
     return value
+
+
+def message_timeout() -> float:
+    """Return the seconds to wait for the answer to one message, as configured."""
+    return config_float("message_timeout", 60.0)
 
 
 def config_text(name: str, fallback: str) -> str:

@@ -12,7 +12,7 @@ from harness.deployment import Deployment
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-EXAMPLES = ("demo", "paging", "iterate", "events")
+EXAMPLES = ("demo", "paging", "iterate", "events", "msgraph")
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +25,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def airflow(request: pytest.FixtureRequest, evidence: Path) -> Iterator[Deployment]:
     """A running deployment with the Dags of this directory."""
     with Deployment(
-        [
-            HERE / "dags",
-            *(ROOT / "examples" / name / "dags" for name in ("demo", "paging", "iterate", "events")),
-        ],
+        [HERE / "dags", *(ROOT / "examples" / name / "dags" for name in EXAMPLES)],
         database=request.param,
         environment={"EVIDENCE": str(evidence)},
         python_path=[HERE / "lib"],

@@ -91,7 +91,7 @@ class GeneratorOperator(_compat.DecoratedOperator):
 
 
 def _make_writer(ti: Any, place: XComPlace, options: StreamOptions) -> StreamWriter:
-    store = XComStore(place, _compat.config_float("message_timeout", 60.0))
+    store = XComStore(place, _compat.message_timeout())
     # A worker has its channel to itself: no rest after a write.
     return StreamWriter(store, run=str(ti.id), pace=Pace(rest=0.0), options=options, foreign=_compat.to_serde)
 

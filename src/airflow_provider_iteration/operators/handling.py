@@ -45,7 +45,7 @@ class ResultStream:
         self._place = XComPlace.of(ti)
         self._portal = portal
         self._writer = StreamWriter(
-            XComStore(self._place, _compat.config_float("message_timeout", 60.0)),
+            XComStore.of(self._place),
             run=str(ti.id),
             # A worker has its channel to itself: no rest after a write.
             pace=Pace(rest=0.0),

@@ -24,7 +24,7 @@ class AssetPlaces:
     def __init__(self, stores: Sequence[Any], key: str) -> None:
         self._stores = stores
         self._key = key
-        self._timeout = _compat.config_float("message_timeout", 60.0)
+        self._timeout = _compat.message_timeout()
 
     async def read(self) -> list[WatchState]:
         """

@@ -55,7 +55,7 @@ class XComStore:
     @classmethod
     def of(cls, place: XComPlace) -> Self:
         """Return the store at a place, with the configured timeout."""
-        return cls(place, _compat.config_float("message_timeout", 60.0))
+        return cls(place, _compat.message_timeout())
 
     async def get(self, key: str) -> Any:
         """Return the row, or None."""

@@ -16,7 +16,12 @@ from airflow_provider_iteration.http.callables import PageCallables, check_calla
 from airflow_provider_iteration.http.client import HttpPageClient
 from airflow_provider_iteration.http.preparing import HttpRequest
 from airflow_provider_iteration.http.responses import media_type
-from airflow_provider_iteration.http.retries import PageRetries, PageRetriesLike
+from airflow_provider_iteration.http.retries import (
+    DEFAULT_PAGE_RETRIES,
+    IDEMPOTENT_METHODS,
+    PageRetries,
+    PageRetriesLike,
+)
 from airflow_provider_iteration.http.transport import KeepAlive
 from airflow_provider_iteration.pagination import (
     PageRequest,
@@ -39,9 +44,6 @@ from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.triggers.events import StreamingEventTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
-DEFAULT_PAGE_RETRIES = 3
-IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-"""Methods that may be sent twice (RFC 9110, 9.2.2)."""
 LOGGED_CHARACTERS = 10_000
 SOURCE_ARGUMENTS = frozenset({"http_conn_id", "method", "endpoint", "data", "paginator", "items_path"})
 """What says which items there are: a watcher that is given others begins anew."""
