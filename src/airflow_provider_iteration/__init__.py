@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_iteration.exceptions import StopStream
     from airflow_provider_iteration.triggers.xcoms import push_xcom, push_xcoms
     from airflow_provider_iteration.xcom.iterable import XComIterable
+    from airflow_provider_iteration.xcom.pipeline import stream
 
 __version__ = "0.1.0"
 
@@ -25,6 +26,7 @@ __all__ = [
     "iterate",
     "push_xcom",
     "push_xcoms",
+    "stream",
 ]
 
 _MODULES = {
@@ -33,6 +35,7 @@ _MODULES = {
     "iterate": "airflow_provider_iteration.decorators.iterate",
     "push_xcom": "airflow_provider_iteration.triggers.xcoms",
     "push_xcoms": "airflow_provider_iteration.triggers.xcoms",
+    "stream": "airflow_provider_iteration.xcom.pipeline",
 }
 """Where each public name lives. A new one needs a line here, in ``__all__`` and above for type checkers."""
 

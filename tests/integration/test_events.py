@@ -11,12 +11,10 @@ import pytest
 from harness.api import ApiSettings, PagedApi
 from harness.deployment import Deployment
 from harness.processes import wait_until
+from tests.support.databases import ONLY_POSTGRES
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), ONLY_POSTGRES]
 BURST = ApiSettings(pages=5, items=5)
-ONLY_POSTGRES = pytest.mark.parametrize(
-    "airflow", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
-)
 
 
 def watch(airflow: Deployment, *dag_ids: str) -> None:
@@ -101,7 +99,6 @@ def test_failed_push_fails_the_try(airflow: Deployment) -> None:
     assert airflow.inspect.xcom_rows("not_pushed", run, "bad") == []
 
 
-@ONLY_POSTGRES
 def test_killed_triggerer_loses_no_event(airflow: Deployment) -> None:
     """SIGKILL in the middle of a burst: all 25 events; one that comes twice has the same number."""
     with PagedApi(BURST) as api:

@@ -12,8 +12,9 @@ import pytest
 
 from harness.api import ApiSettings, PagedApi
 from harness.deployment import Deployment
+from tests.support.databases import ONLY_POSTGRES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), ONLY_POSTGRES]
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 from harness.deployment import Deployment
 from harness.graph import GraphApi, GraphSettings, removed
 from harness.tls import TestAuthority
+from tests.support.databases import ONLY_POSTGRES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), ONLY_POSTGRES]
 
 LARGE = 20 * 1024 * 1024
 

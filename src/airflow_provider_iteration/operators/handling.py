@@ -37,24 +37,23 @@ class ResultStream:
     The stream of what a handler returns. It goes on where an earlier resume of the same try left it.
 
     :param ti: the task instance.
-    :param key: XCom key of the stream.
+    :param options: its key, and what it may not exceed.
     :param portal: to the event loop in which it is written.
     """
 
-    def __init__(self, ti: Any, key: str, portal: BlockingPortal) -> None:
-        index = -1 if ti.map_index is None else ti.map_index
-        self._place = XComPlace(ti.dag_id, ti.task_id, ti.run_id, index)
+    def __init__(self, ti: Any, options: StreamOptions, portal: BlockingPortal) -> None:
+        self._place = XComPlace.of(ti)
         self._portal = portal
-        self._options = StreamOptions(key=key)
         self._writer = StreamWriter(
             XComStore.of(self._place),
             run=str(ti.id),
             # A worker has its channel to itself: no rest after a write.
             pace=Pace(rest=0.0),
-            options=self._options,
+            options=options,
             foreign=_compat.to_serde,
         )
-        self._key = key
+        self._options = options
+        self._count = 0
         self._ready: list[Any] = []
         self._size = 0
         self._pages = 0
@@ -63,7 +62,7 @@ class ResultStream:
     def writing(self) -> Iterator[None]:
         """Open the stream for as long as events are handled; what fails leaves what was written."""
         with self._portal.wrap_async_context_manager(self._writer):
-            self._pages = self._writer.head.pages
+            self._pages, self._count = self._writer.head.pages, self._writer.head.items
             try:
                 yield
             except Exception:
@@ -73,7 +72,13 @@ class ResultStream:
             self._flush()
 
     def add(self, item: Any) -> None:
-        """Take one item."""
+        """
+        Take one item.
+
+        :raises TooLongToMap: if mapped tasks could not expand over so many.
+        """
+        self._count += 1
+        self._options.check_map_length(self._count)
         self._ready.append(item)
         self._size += estimate_size(item)
         # What is handed over is written in one row, however large it is.
@@ -84,7 +89,7 @@ class ResultStream:
         """Write what was taken, end the stream, and return the reference to it."""
         self._hand_over()
         head = self._portal.call(self._writer.close)
-        return XComIterable.of_head(self._place, self._key, head)
+        return XComIterable.of_head(self._place, self._options.key, head)
 
     def _flush(self) -> None:
         self._hand_over()
@@ -120,7 +125,8 @@ def handling(
         if not keep or options.results_key is None:
             yield Handling(handler, context, order, None, portal)
             return
-        results = ResultStream(context["ti"], options.results_key, portal)
+        of_results = StreamOptions(key=options.results_key, max_map_length=options.max_map_length)
+        results = ResultStream(context["ti"], of_results, portal)
         with results.writing():
             yield Handling(handler, context, order, results, portal)
 

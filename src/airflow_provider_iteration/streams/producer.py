@@ -62,11 +62,15 @@ async def _pump(
     # Without a cursor the source begins anew: the writer drops what it knows already.
     index = opened.pages if cursor is not None else 0
     taken, size = opened.pages, opened.size
+    items = opened.items if cursor is not None else 0
     async with contextlib.aclosing(open_source(source, cursor)) as pages:
         await writer.ready()
         while (page := await pause.following(pages, taken)) is not None:
             check_page(page)
             _check_limits(options, index + 1, size + (page.size or 0))
+            items += len(page.elements())
+            if not options.whole_pages:
+                options.check_map_length(items)
             event = StreamEvent(opened.run, index, page.whole() if options.whole_pages else page, page.last)
             if await writer.write(event):
                 taken += 1

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
+from msgspec.structs import replace
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import Fenced, StreamError
@@ -121,7 +122,7 @@ class StreamingTrigger(BaseTrigger):
         :raises Fenced: if another producer has taken the stream over.
         """
         run = str(self._task_instance_or_raise().id)
-        options = self.stream_options
+        options = self._options()
         writer = StreamWriter(
             self._store(),
             run=run,
@@ -154,6 +155,11 @@ class StreamingTrigger(BaseTrigger):
             raise TypeError(f"trigger: {type(trigger).__name__} is a StreamingTrigger: use it as it is")
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
+
+    def _options(self) -> StreamOptions:
+        # On a worker, and after a start there, the operator has said it.
+        limit = None if self.task is None else _compat.max_map_length(self.task, self._place().map_index)
+        return self.stream_options if limit is None else replace(self.stream_options, max_map_length=limit)
 
     def _next_pause(self) -> Pause:
         options = self.stream_options
