@@ -88,6 +88,10 @@ class StreamingEventTrigger(BaseEventTrigger):
         self.max_event_bytes = max_event_bytes
         self.skip_existing = skip_existing
 
+    def __repr__(self) -> str:
+        # Airflow's has all arguments, and some of them are headers with tokens.
+        return f"<{type(self).__module__}.{type(self).__qualname__}>"
+
     @abstractmethod
     def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
         """

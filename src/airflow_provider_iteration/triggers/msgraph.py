@@ -146,10 +146,6 @@ class MSGraphStreamingTrigger(StreamingTrigger):
         self.operator: Any = None
         self._check_arguments()
 
-    def __repr__(self) -> str:
-        # Airflow's has all arguments, and some of them are links with tokens.
-        return f"<{type(self).__module__}.{type(self).__qualname__}>"
-
     def _check_arguments(self) -> None:
         if self.paginator is not None:
             check_items_known(self.paginator, self.items_path)

@@ -55,6 +55,10 @@ class StreamingTrigger(BaseTrigger):
         self._pause = Pause()
         self._listener: Listener | None = None
 
+    def __repr__(self) -> str:
+        # Airflow's has all arguments, and some of them are headers, or links with tokens.
+        return f"<{type(self).__module__}.{type(self).__qualname__}>"
+
     @abstractmethod
     def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
         """

@@ -19,7 +19,7 @@ from airflow_provider_iteration.exceptions import (
     PathError,
 )
 from airflow_provider_iteration.pagination import Cursor, LinkHeader, MaxPages, NextLink, Offset, PageNumber
-from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
+from airflow_provider_iteration.triggers.http import HttpStreamingEventTrigger, HttpStreamingTrigger
 from harness.api import ApiSettings, PagedApi
 from tests.support.triggers import give_task
 from tests.unit.conftest import XComs
@@ -331,3 +331,10 @@ async def test_nested_field_in_a_form_is_refused(monkeypatch: pytest.MonkeyPatch
             data={"size": 1},
             paginator=Offset(param="page.offset", location="body"),
         )
+
+
+@pytest.mark.parametrize("kind", [HttpStreamingTrigger, HttpStreamingEventTrigger])
+def test_repr_shows_no_header(kind: Any) -> None:
+    """Airflow would show all arguments of a trigger."""
+    trigger = kind(endpoint="orders", headers={"Authorization": "Bearer secret"})
+    assert "secret" not in repr(trigger)
