@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -13,12 +14,31 @@ from airflow.providers.http.hooks.http import HttpAsyncHook
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_iteration import _compat
+
 PROBE_SECONDS = 0.01
 
 
 def resident_mb() -> float:
     """Return the resident memory of this process in MB."""
     return float(psutil.Process().memory_info().rss) / 1e6
+
+
+@contextmanager
+def counted_reads() -> Iterator[list[str]]:
+    """Give the keys of the XComs that this package reads while the context is open."""
+    keys: list[str] = []
+    read = _compat.read_xcom
+
+    def counted(*, key: str, **place: Any) -> Any:
+        keys.append(key)
+        return read(key=key, **place)
+
+    _compat.read_xcom = counted
+    try:
+        yield keys
+    finally:
+        _compat.read_xcom = read
 
 
 class LagTrigger(BaseTrigger):

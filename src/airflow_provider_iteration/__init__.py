@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow_provider_iteration.decorators.iterate import iterate
     from airflow_provider_iteration.xcom.iterable import XComIterable
+    from airflow_provider_iteration.xcom.pipeline import stream
 
 __version__ = "0.1.0"
 
@@ -20,11 +21,13 @@ __all__ = [
     "XComIterable",
     "__version__",
     "iterate",
+    "stream",
 ]
 
 _MODULES = {
     "XComIterable": "airflow_provider_iteration.xcom.iterable",
     "iterate": "airflow_provider_iteration.decorators.iterate",
+    "stream": "airflow_provider_iteration.xcom.pipeline",
 }
 """Where each public name lives. A new one needs a line here, in ``__all__`` and above for type checkers."""
 

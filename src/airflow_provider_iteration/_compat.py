@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 # The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
+from airflow.sdk.bases.decorator import DecoratedOperator as DecoratedOperator
 from airflow.sdk.bases.decorator import _TaskDecorator as TaskDecorator
 from airflow.sdk.bases.decorator import get_unique_task_id as get_unique_task_id
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseOperatorMeta",
+    "DecoratedOperator",
     "OperatorPartial",
     "ResolveMixin",
     "TaskDecorator",
@@ -54,6 +56,7 @@ __all__ = [
     "context_keys",
     "current_context",
     "delete_xcom",
+    "derived_output",
     "determine_kwargs",
     "from_serde",
     "get_unique_task_id",
@@ -67,6 +70,7 @@ __all__ = [
     "is_resolvable",
     "jinja_filter_names",
     "lend_dag",
+    "max_map_length",
     "new_outlet_events",
     "plain_outlet_events",
     "push_result",
@@ -123,6 +127,21 @@ def config_text(name: str, fallback: str) -> str:
 def has_mapped_dependants(task: Any) -> bool:
     """Tell whether a mapped task or group expands over the task's output; for parsed and stored Dags."""
     return next(iter(task.iter_mapped_dependants()), None) is not None
+
+
+def max_map_length(task: Any, map_index: int) -> int | None:
+    """
+    Return how long the output of a task instance may be at most; None if no mapped task expands over it.
+
+    :param task: the task.
+    :param map_index: index of the instance; mapped tasks expand over the instances of a mapped task.
+    """
+    from airflow.sdk.configuration import conf
+
+    if map_index >= 0 or not has_mapped_dependants(task):
+        return None
+    value: int = conf.getint("core", "max_map_length", fallback=1024)
+    return value
 
 
 def has_task_listeners() -> bool:
@@ -201,6 +220,25 @@ def is_mapped_output(value: Any) -> bool:
     from airflow.sdk.execution_time.lazy_sequence import LazyXComSequence
 
     return isinstance(value, LazyXComSequence)
+
+
+def derived_output(value: Any) -> tuple[Any, list[tuple[str, list[Any], dict[str, Any]]]] | None:
+    """
+    Take apart what Airflow's own ``.map()``, ``.zip()`` or ``.concat()`` made of tasks' outputs, whose items
+    it reads one by one: the first output, and the calls that were made on it (name, arguments, options).
+    """
+    # Since 3.0 (airflow.sdk.definitions._internal.types, airflow.sdk.definitions.xcom_arg).
+    from airflow.sdk.definitions._internal.types import is_arg_set
+    from airflow.sdk.definitions.xcom_arg import _ConcatResult, _MapResult, _ZipResult
+
+    if isinstance(value, _MapResult):
+        return value.value, [("map", [function], {}) for function in value.callables]
+    if not isinstance(value, (_ConcatResult, _ZipResult)) or len(value.values) < 2:
+        return None
+    first, *others = value.values
+    if isinstance(value, _ConcatResult):
+        return first, [("concat", others, {})]
+    return first, [("zip", others, {"fillvalue": value.fillvalue} if is_arg_set(value.fillvalue) else {})]
 
 
 @contextmanager

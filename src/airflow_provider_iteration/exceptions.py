@@ -69,6 +69,39 @@ class LimitExceeded(StreamError):
         return f"the stream was stopped because it went beyond {self.limit}={self.allowed}"
 
 
+class TooLongToMap(LimitExceeded):
+    """
+    A stream that mapped tasks expand over has more items than they can; it was not read to its end.
+
+    :param allowed: value of ``[core] max_map_length``.
+    """
+
+    def __init__(self, allowed: int) -> None:
+        super().__init__("max_map_length", allowed)
+        self.args = (allowed,)
+
+    def __str__(self) -> str:
+        return (
+            f"the stream was stopped because a mapped task expands over it, and it has more items than "
+            f"[core] max_map_length={self.allowed} allows: use .iterate() instead of .expand(), or raise it"
+        )
+
+
+class StreamStopped(StreamError):
+    """
+    A task was asked to end while its generator ran; the generator was closed.
+
+    :param items: how many items it had yielded.
+    """
+
+    def __init__(self, items: int) -> None:
+        super().__init__(items)
+        self.items = items
+
+    def __str__(self) -> str:
+        return f"the task was asked to end: its generator was closed after {self.items} items"
+
+
 class PageFailed(StreamError):
     """
     A page failed for good: its retries are used up, or there is no point in any.

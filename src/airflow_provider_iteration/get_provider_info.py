@@ -25,6 +25,7 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Iteration",
                 "python-modules": [
+                    "airflow_provider_iteration.operators.generator",
                     "airflow_provider_iteration.operators.http",
                     "airflow_provider_iteration.operators.iterable",
                     "airflow_provider_iteration.operators.streaming",
@@ -44,6 +45,10 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "class-name": "airflow_provider_iteration.decorators.iterate.iterate",
                 "name": "iterate",
+            },
+            {
+                "class-name": "airflow_provider_iteration.decorators.stream.stream_task",
+                "name": "stream",
             },
         ],
         "config": {

@@ -6,13 +6,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, assert_type
 
+from airflow.sdk import DAG
+
 import airflow_provider_iteration
 from airflow_provider_iteration.decorators.iterate import IteratePartial, IterateTask
+from airflow_provider_iteration.decorators.stream import StreamTask, stream_task
 from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.pagination import Cursor, MaxPages, NextLink, Paginator, load_paginator
 from airflow_provider_iteration.streams import Page
+from airflow_provider_iteration.streams.lazy import LazyIterable, LazySequence
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from airflow_provider_iteration.xcom.iterable import XComIterable
+from airflow_provider_iteration.xcom.pipeline import Pipeline
 
 
 class Typed(StreamingTrigger):
@@ -32,6 +37,8 @@ def read(items: XComIterable) -> None:
     assert_type(items[1:2], list[Any])
     as_sequence: Sequence[Any] = items
     assert_type(as_sequence, Sequence[Any])
+    as_lazy: LazySequence = items
+    assert_type(as_lazy.map(str).filter(bool).flatten().batched(5), LazyIterable)
 
 
 def test_iterate_is_typed() -> None:
@@ -45,6 +52,21 @@ def test_iterate_is_typed() -> None:
     assert_type(airflow_provider_iteration.iterate(work).override(task_id="x").partial(x=1), IterateTask)
     partial = airflow_provider_iteration.iterate(HttpStreamingOperator.partial(task_id="x"))
     assert_type(partial, IteratePartial)
+
+
+def test_stream_is_typed() -> None:
+    """Steps keep the type of a pipeline; the generator decorator has one, bare and with options."""
+
+    def rows(count: int) -> Iterator[int]:
+        yield count
+
+    with DAG("typed"):
+        made = stream_task(rows)(1)
+    pipeline = airflow_provider_iteration.stream(made).flatten().map(str).filter(bool).batched(5)
+    assert_type(pipeline, Pipeline)
+    assert_type(pipeline.zip(made, fillvalue=0).concat(made), Pipeline)
+    assert_type(stream_task(rows), StreamTask)
+    assert_type(stream_task(retries=3)(rows), StreamTask)
 
 
 def test_public_names_are_typed() -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, NamedTuple
 
 from airflow_provider_iteration import _compat
@@ -13,8 +13,8 @@ from airflow_provider_iteration.iteration.inputs import (
     elements_of,
     known_total,
 )
-
-SLICE = 256
+from airflow_provider_iteration.streams.lazy import LazyIterable
+from airflow_provider_iteration.xcom.pipeline import Pipeline, lazily
 
 
 class IterateInput(_compat.ResolveMixin):
@@ -166,14 +166,8 @@ def _data_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _in_slices(value: Any) -> Any:
     """Read a mapped task's outputs in slices: one request for each item would take hours."""
-    return _sliced(value) if _compat.is_mapped_output(value) else value
-
-
-def _sliced(sequence: Sequence[Any]) -> Iterator[Any]:
-    start = 0
-    while batch := list(sequence[start : start + SLICE]):
-        yield from batch
-        start += len(batch)
+    derived = _compat.is_mapped_output(value) or _compat.derived_output(value) is not None
+    return lazily(value) if derived else value
 
 
 def _has_cheap_length(value: Any) -> bool:
@@ -183,6 +177,10 @@ def _has_cheap_length(value: Any) -> bool:
 def _summary(value: Any) -> str:
     if isinstance(value, Data):
         return _summary(value.value)
+    if isinstance(value, Pipeline):
+        return value.serialize()
+    if isinstance(value, LazyIterable):
+        return repr(value)
     if _compat.is_resolvable(value):
         return ", ".join(f"output of {operator.task_id}" for operator, _ in value.iter_references())
     if isinstance(value, Sized) and not isinstance(value, (str, bytes)):

@@ -10,6 +10,8 @@ from datetime import date, time, timedelta
 from numbers import Number
 from typing import Any
 
+from airflow_provider_iteration.streams.lazy import LazyIterable
+
 _ONE_ITEM: tuple[type, ...] = (str, bytes, bytearray, Number, date, time, timedelta)
 
 
@@ -81,6 +83,8 @@ def known_total(inputs: Iterable[Any]) -> int | None:
 def _length(value: Any) -> int | None:
     if isinstance(value, _ONE_ITEM):
         return 1
+    if isinstance(value, LazyIterable):
+        return value.known_length()
     return len(value) if isinstance(value, Sized) else None
 
 

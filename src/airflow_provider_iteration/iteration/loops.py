@@ -9,7 +9,8 @@ whose next step the loop lost because a signal handler raised between two callba
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from airflow_provider_iteration.iteration.tasks import disown
@@ -46,6 +47,36 @@ def run_bounded(
             _end_tasks(loop, seconds())
         finally:
             loop.close()
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """
+    End the current task with what a signal handler raises in a callback of its loop.
+
+    asyncio only logs it there, and goes on.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    raised: list[BaseException] = []
+
+    def on_error(loop: asyncio.AbstractEventLoop, details: dict[str, Any]) -> None:
+        error = details.get("exception")
+        if task is None or error is None or isinstance(error, (Exception, asyncio.CancelledError)):
+            loop.default_exception_handler(details)
+            return
+        raised.append(error)
+        task.cancel()
+
+    loop.set_exception_handler(on_error)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        loop.set_exception_handler(None)
 
 
 def check_no_loop(instead: str) -> None:

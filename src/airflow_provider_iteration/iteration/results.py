@@ -10,6 +10,7 @@ from typing import Any
 from airflow_provider_iteration.iteration.outcomes import Outcome
 from airflow_provider_iteration.streams.events import Page, StreamEvent
 from airflow_provider_iteration.streams.head import Head
+from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.writer import StreamWriter
 
 BATCH_RESULTS = 256
@@ -54,12 +55,20 @@ class ResultWriter:
 
     :param writer: an open writer of the stream.
     :param run: id of the run.
+    :param options: what the stream may not exceed.
     :param complete: makes results of what stands for them, once their turn has come; called in a thread.
     """
 
     def __init__(
-        self, writer: StreamWriter, run: str, complete: Callable[[list[Any]], list[Any]] | None = None
+        self,
+        writer: StreamWriter,
+        run: str,
+        *,
+        options: StreamOptions | None = None,
+        complete: Callable[[list[Any]], list[Any]] | None = None,
     ) -> None:
+        self._options = options or StreamOptions()
+        self._count = 0
         self._writer = writer
         self._run = run
         self._complete = complete
@@ -71,6 +80,8 @@ class ResultWriter:
         """Take an outcome; what is returned is to be awaited before the next one."""
         for next_one in self._order.add(outcome):
             if next_one.status == "success":
+                self._count += 1
+                self._options.check_map_length(self._count)
                 self._ready.append(next_one.result)
         return self.flush() if len(self._ready) >= BATCH_RESULTS else None
 

@@ -23,12 +23,13 @@ class TaskResults:
     Takes the outcomes of one task instance, and writes their results.
 
     :param ti: the task instance.
+    :param task: the task.
     :param complete: makes results of what stands for those of an earlier try; called in a thread.
     """
 
-    def __init__(self, ti: Any, complete: Callable[[list[Any]], list[Any]] | None) -> None:
-        index = -1 if ti.map_index is None else ti.map_index
-        self._place = XComPlace(ti.dag_id, ti.task_id, ti.run_id, index)
+    def __init__(self, ti: Any, task: Any, complete: Callable[[list[Any]], list[Any]] | None) -> None:
+        self._place = XComPlace.of(ti)
+        self._options = StreamOptions(max_map_length=_compat.max_map_length(task, self._place.map_index))
         self._run = str(ti.id)
         self._complete = complete
         self._writer: ResultWriter | None = None
@@ -44,14 +45,14 @@ class TaskResults:
         store = XComStore(self._place, _compat.config_float("message_timeout", 60.0))
         # A worker has its channel to itself: no rest after a write.
         writer = StreamWriter(
-            store, run=self._run, pace=Pace(rest=0.0), options=StreamOptions(), foreign=_compat.to_serde
+            store, run=self._run, pace=Pace(rest=0.0), options=self._options, foreign=_compat.to_serde
         )
         async with writer:
-            self._writer = ResultWriter(writer, self._run, self._complete)
+            self._writer = ResultWriter(writer, self._run, options=self._options, complete=self._complete)
             yield
             self._head = await self._writer.close()
 
     def reference(self) -> XComIterable:
         """Return the reference to the results."""
         assert self._head is not None
-        return XComIterable.of_head(self._place, StreamOptions().key, self._head)
+        return XComIterable.of_head(self._place, self._options.key, self._head)

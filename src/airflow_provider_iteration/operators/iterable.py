@@ -173,7 +173,7 @@ class IterableOperator(BaseOperator):
         hooks = self._hooks()
         work = self.work.bind(self, values, hooks)
         checkpoints = self._checkpoints = self._open_checkpoints(values)
-        results = TaskResults(values["ti"], checkpoints.completed if checkpoints else None)
+        results = TaskResults(values["ti"], self, checkpoints.completed if checkpoints else None)
         recorder = self._recorder(values, hooks, results, checkpoints)
         iteration = self._iteration = Iteration(
             work,

@@ -183,8 +183,11 @@ class StreamingOperator(BaseOperator, metaclass=StreamingOperatorMeta):
     def _options(self) -> StreamOptions:
         options = self.stream_options.to_json()
         needs_worker = next(finishing_losses(self), None) is not None or not self.do_xcom_push
-        if needs_worker or (self.has_dag() and _compat.has_mapped_dependants(self)):
+        mapped_over = self.has_dag() and _compat.has_mapped_dependants(self)
+        if needs_worker or mapped_over:
             options["finish_on"] = "worker"
+        if mapped_over and not _compat.is_mapped_instance(self):
+            options["max_map_length"] = _compat.max_map_length(self, -1)
         return StreamOptions.from_json(options)
 
     def _time_left(self, context: Context) -> timedelta | None:

@@ -47,18 +47,20 @@ Foreign: TypeAlias = Callable[[Any], Any]
 """Turns a value of a type that is unknown here into JSON, or back. Raises TypeError if it cannot."""
 
 
-def encode_items(items: Sequence[Any], foreign: Foreign | None = None) -> EncodedItems:
+def encode_items(items: Sequence[Any], foreign: Foreign | None = None, first: int = 0) -> EncodedItems:
     """
     Encode the items of one row.
 
     :param items: JSON values, ``bytes`` and tuples, nested in any way.
     :param foreign: makes JSON of values of other types.
+    :param first: index of the first item in the stream, for the error.
     :raises TypeError: for a value of another type; the message names its place.
     """
     try:
         shapes = _plain_shapes(items)
     except _NotPlain:
-        return EncodedItems("text", dump_text(list(items), foreign))
+        tagged = [_tag(item, f"[{index}]", foreign) for index, item in enumerate(items, first)]
+        return EncodedItems("text", _ascii(tagged))
     return EncodedItems("json", list(items), shapes)
 
 
@@ -82,7 +84,11 @@ def decode_items(encoded: EncodedItems, foreign: Foreign | None = None) -> list[
 
 def dump_text(value: Any, foreign: Foreign | None = None) -> str:
     """Encode one value as ASCII text that survives every database."""
-    return json.dumps(_tag(value, "", foreign), ensure_ascii=True, separators=(",", ":"))
+    return _ascii(_tag(value, "", foreign))
+
+
+def _ascii(tagged: Any) -> str:
+    return json.dumps(tagged, ensure_ascii=True, separators=(",", ":"))
 
 
 def load_text(text: str, foreign: Foreign | None = None) -> Any:
@@ -202,11 +208,21 @@ def _tag(value: Any, place: str, foreign: Foreign | None) -> Any:
     if kind is dict:
         return _tag_dict(value, place, foreign)
     if foreign is not None:
-        return {_FOREIGN: foreign(value)}
+        return {_FOREIGN: _from_foreign(value, place, foreign)}
     raise TypeError(
         f"item{place} is of type {kind.__module__}.{kind.__qualname__}, which a stream cannot keep: "
         "use JSON values, bytes and tuples"
     )
+
+
+def _from_foreign(value: Any, place: str, foreign: Foreign) -> Any:
+    try:
+        return foreign(value)
+    except (TypeError, AttributeError, RecursionError) as error:
+        kind = type(value)
+        raise TypeError(
+            f"item{place} is of type {kind.__module__}.{kind.__qualname__}, which cannot be stored: {error}"
+        ) from error
 
 
 def _tag_dict(value: dict[Any, Any], place: str, foreign: Foreign | None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from airflow_provider_iteration.exceptions import TooLongToMap
+
 FinishOn: TypeAlias = Literal["auto", "worker", "triggerer"]
 
 
@@ -18,6 +20,8 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
         worker, or ``"auto"``: without a worker unless something would be lost.
     :param max_pages: more pages than this are an error; None is no limit.
     :param max_bytes: more bytes than this, in the whole stream, are an error; None is no limit.
+    :param max_map_length: more items than this are an error, because mapped tasks expand over the stream;
+        None is no limit.
     :param max_uncommitted_pages: how many pages may be fetched but not yet committed: also how many a
         restarted producer asks for again at most.
     :param max_uncommitted_bytes: the same in bytes; one page is always let in.
@@ -31,6 +35,7 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     finish_on: FinishOn = "auto"
     max_pages: int | None = None
     max_bytes: int | None = None
+    max_map_length: int | None = None
     max_uncommitted_pages: int = 32
     max_uncommitted_bytes: int = 8 * 1024 * 1024
     chunk_bytes: int = 256 * 1024
@@ -42,11 +47,21 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
         if self.finish_on not in get_args(FinishOn):
             names = ", ".join(map(repr, get_args(FinishOn)))
             raise ValueError(f"finish_on: expected one of {names}, got {self.finish_on!r}")
-        for name in ("max_pages", "max_bytes"):
+        for name in ("max_pages", "max_bytes", "max_map_length"):
             if getattr(self, name) is not None:
                 _check_positive(name, getattr(self, name))
         for name in ("max_uncommitted_pages", "max_uncommitted_bytes", "chunk_bytes", "max_chunk_bytes"):
             _check_positive(name, getattr(self, name))
+
+    def check_map_length(self, items: int) -> None:
+        """
+        Stop a stream that mapped tasks cannot expand over.
+
+        :param items: number of its items so far.
+        :raises TooLongToMap: if they are too many.
+        """
+        if self.max_map_length is not None and items > self.max_map_length:
+            raise TooLongToMap(self.max_map_length)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON, without what has its default."""

@@ -48,10 +48,13 @@ async def _pump(source: Source, writer: StreamWriter, options: StreamOptions) ->
     # Without a cursor the source begins anew: the writer drops what it knows already.
     index = opened.pages if cursor is not None else 0
     size = opened.size
+    items = opened.items if cursor is not None else 0
     async with contextlib.aclosing(source(cursor)) as pages:
         await writer.ready()
         async for page in pages:
             _check_limits(options, index + 1, size + (page.size or 0))
+            items += len(page.elements())
+            options.check_map_length(items)
             if await writer.write(StreamEvent(opened.run, index, page, page.last)):
                 size += page.size or 0
             if page.last:

@@ -268,7 +268,7 @@ class StreamWriter:
 
 
 def _row(before: Head, after: Head, items: list[Any], foreign: Foreign | None) -> dict[str, Any]:
-    encoded = encode_items(items, foreign)
+    encoded = encode_items(items, foreign, before.items)
     row = {
         "v": FORMAT_VERSION,
         "run": after.run,

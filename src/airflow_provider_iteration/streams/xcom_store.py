@@ -22,6 +22,15 @@ class XComPlace(NamedTuple):
     run_id: str
     map_index: int = -1
 
+    @classmethod
+    def of(cls, ti: Any) -> XComPlace:
+        """
+        Return the place of a task instance.
+
+        :param ti: the task instance, as it is in a context.
+        """
+        return cls(ti.dag_id, ti.task_id, ti.run_id, -1 if ti.map_index is None else ti.map_index)
+
     def __str__(self) -> str:
         index = "" if self.map_index < 0 else f"[{self.map_index}]"
         return f"{self.dag_id}.{self.task_id}{index} in run {self.run_id}"

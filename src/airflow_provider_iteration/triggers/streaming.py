@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
+from msgspec.structs import replace
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import Fenced, StreamError
@@ -97,7 +98,7 @@ class StreamingTrigger(BaseTrigger):
         :raises Fenced: if another producer has taken the stream over.
         """
         run = str(self._task_instance_or_raise().id)
-        options = self.stream_options
+        options = self._options()
         writer = StreamWriter(
             self._store(),
             run=run,
@@ -125,6 +126,11 @@ class StreamingTrigger(BaseTrigger):
         """
         classpath, arguments = trigger.serialize()
         return TriggerStream(classpath=classpath, trigger_arguments=arguments, stream=stream)
+
+    def _options(self) -> StreamOptions:
+        # On a worker, and after a start there, the operator has said it.
+        limit = None if self.task is None else _compat.max_map_length(self.task, self._place().map_index)
+        return self.stream_options if limit is None else replace(self.stream_options, max_map_length=limit)
 
     def _ends_here(self) -> bool:
         finish_on = self.stream_options.finish_on

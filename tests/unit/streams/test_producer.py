@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_iteration.exceptions import LimitExceeded
+from airflow_provider_iteration.exceptions import LimitExceeded, TooLongToMap
 from airflow_provider_iteration.streams import Head, Page, head_key
 from tests.support.memory_store import MemoryStore
 from tests.support.streams import RUN_A, make_writer, pages_of, read_stream, write_stream
@@ -167,3 +167,20 @@ async def test_uncommitted_pages_never_exceed_the_limit() -> None:
     async with writer:
         await produce(source, writer, StreamOptions())
     assert most == 3
+
+
+async def test_too_many_items_to_map_are_an_error_that_says_so() -> None:
+    """max_map_length stops the stream; it counts items, also those that an earlier producer committed."""
+    store = MemoryStore()
+    with pytest.raises(ValueError, match="down"):
+        await write_stream(store, failing_at(3), max_map_length=4)
+    asked: list[int] = []
+    with pytest.raises(TooLongToMap, match=r"\[core\] max_map_length=4 allows: use .iterate\(\)"):
+        await write_stream(store, pages_of([[n] for n in range(9)], many=True, asked=asked), max_map_length=4)
+    assert asked == [3, 4]
+
+
+async def test_as_many_items_as_can_be_mapped_end_well() -> None:
+    """The limit itself is allowed."""
+    head = await write_stream(MemoryStore(), pages_of([[1, 2], [3, 4]], many=True), max_map_length=4)
+    assert (head.items, head.last) == (4, True)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dags of the benchmark of lazy XComs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from airflow.sdk import dag, task
+from bench_probes import counted_reads, resident_mb
+
+from airflow_provider_iteration import iterate, stream
+
+
+@dag(schedule=None, params={"rows": 1_000_000})
+def bench_generator() -> None:
+    @task.stream
+    def rows(count: str) -> Iterator[dict[str, Any]]:
+        last = int(count) - 1
+        early = 0.0
+        for number in range(last + 1):
+            if number == last // 20:
+                early = resident_mb()
+            growth = resident_mb() - early if number == last else 0.0
+            yield {"id": number, "name": "n" * 30, "price": number / 4, "growth": growth}
+
+    @task
+    def growth(rows: Any) -> float:
+        assert rows[-1]["id"] == len(rows) - 1
+        return float(rows[-1]["growth"])
+
+    growth(rows("{{ params.rows }}"))
+
+
+@dag(schedule=None)
+def bench_read() -> None:
+    """17,000 results of 200 bytes, as of as many files."""
+
+    @iterate
+    async def result(number: int) -> str:
+        return f"{number:0200}"
+
+    @task
+    def read(results: Any) -> list[float]:
+        with counted_reads() as reads:
+            began = time.monotonic()
+            assert sum(len(text) for text in results) == 17_000 * 200
+            return [len(reads), time.monotonic() - began]
+
+    read(result.iterate(number=range(17_000)))
+
+
+@dag(schedule=None)
+def bench_read_mapped() -> None:
+    """The outputs of 100 mapped instances, each read once, by a pipeline and as Airflow gives them."""
+
+    @task
+    def one(number: int) -> int:
+        return number
+
+    @task
+    def read(items: Any) -> float:
+        began = time.monotonic()
+        assert sum(items) == sum(range(100))
+        return (time.monotonic() - began) / 100
+
+    mapped = one.expand(number=list(range(100)))
+    read.override(task_id="piped")(stream(mapped).map(int))
+    read.override(task_id="plain")(mapped)
+
+
+for make in (bench_generator, bench_read, bench_read_mapped):
+    make()

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``stream()``: what a Dag says about the items of another task's output before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from airflow.sdk import BaseOperator
+
+from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.inputs import elements_of
+from airflow_provider_iteration.streams.lazy import LazyIterable, node_of, view
+from airflow_provider_iteration.streams.nodes import Sliced
+from airflow_provider_iteration.streams.step_arguments import (
+    MISSING,
+    check_batch_size,
+    check_function,
+    check_others,
+    check_zip,
+    function_name,
+)
+
+__all__ = ["Pipeline", "stream"]
+
+
+class _Step(NamedTuple):
+    method: str
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+    def applied(self, items: LazyIterable, context: Mapping[str, Any]) -> LazyIterable:
+        arguments = [
+            lazily(each.resolve(context)) if _compat.is_resolvable(each) else each for each in self.arguments
+        ]
+        made: LazyIterable = getattr(items, self.method)(*arguments, **self.options)
+        return made
+
+    def label(self) -> str:
+        return f"{self.method}({', '.join(map(_argument_label, self.arguments))})"
+
+
+class Pipeline(_compat.ResolveMixin):
+    """
+    Steps between the output of a task and those who use its items; made by :func:`stream`.
+
+    Each step gives a new pipeline. Nothing is read when a Dag is parsed. A task that a pipeline is given to,
+    in ``.iterate()`` or as an argument, also within lists and mappings, depends on the tasks that it reads
+    from, and gets a :class:`~airflow_provider_iteration.streams.lazy.LazySequence`, or a
+    :class:`~airflow_provider_iteration.streams.lazy.LazyIterable` if ``filter`` or ``flatten`` leaves the
+    number of items open.
+
+    :param source: a task's output.
+    :param steps: what is done with its items.
+    """
+
+    def __init__(self, source: Any, steps: tuple[_Step, ...] = ()) -> None:
+        self._source = source
+        self._steps = steps
+
+    def flatten(self) -> Pipeline:
+        """Put the items of lists, tuples and generators in their place; texts and mappings stay whole."""
+        return self._with("flatten")
+
+    def map(self, f: Callable[[Any], Any]) -> Pipeline:
+        """
+        Put what a function returns in the place of each item.
+
+        :param f: a plain function of one item. A generator function makes pages for :meth:`flatten`.
+        :raises TypeError: if it is anything else.
+        """
+        check_function("map", f)
+        return self._with("map", f)
+
+    def filter(self, f: Callable[[Any], Any]) -> Pipeline:
+        """
+        Leave out the items that a function says no to.
+
+        :param f: a plain function of one item.
+        :raises TypeError: if it is anything else.
+        """
+        check_function("filter", f)
+        return self._with("filter", f)
+
+    def batched(self, n: int) -> Pipeline:
+        """
+        Make lists of so many items, the last one of what remains.
+
+        :param n: number of items in each.
+        :raises TypeError: if it is no whole number.
+        :raises ValueError: if it is less than 1.
+        """
+        check_batch_size(n)
+        return self._with("batched", n)
+
+    def zip(self, *others: Any, fillvalue: Any = MISSING, strict: bool = False) -> Pipeline:
+        """
+        Make tuples of the items of several inputs that have the same place, as ``XComArg.zip()`` does.
+
+        :param others: other tasks' outputs, or pipelines.
+        :param fillvalue: stands for the items of inputs that have ended. Without it the shortest input
+            decides how many tuples there are.
+        :param strict: inputs of unequal length fail the task.
+        :raises TypeError: for another type of argument, or ``strict`` together with ``fillvalue``.
+        """
+        self._check_inputs("zip", others)
+        check_zip(fillvalue, strict)
+        options = {"strict": strict, "fillvalue": fillvalue}
+        return self._with("zip", *others, **options)
+
+    def concat(self, *others: Any) -> Pipeline:
+        """
+        Append the items of other inputs.
+
+        :param others: other tasks' outputs, or pipelines.
+        :raises TypeError: for another type of argument.
+        """
+        self._check_inputs("concat", others)
+        return self._with("concat", *others)
+
+    def iter_references(self) -> Iterator[tuple[Any, str]]:
+        yield from self._source.iter_references()
+        for step in self._steps:
+            for argument in step.arguments:
+                if _compat.is_resolvable(argument):
+                    yield from argument.iter_references()
+
+    def resolve(self, context: Mapping[str, Any]) -> LazyIterable:
+        items = lazily(self._source.resolve(context))
+        for step in self._steps:
+            items = step.applied(items, context)
+        return items
+
+    def serialize(self) -> str:
+        """Return a summary: this is what the stored Dag and the UI show."""
+        return " | ".join((_argument_label(self._source), *(step.label() for step in self._steps)))
+
+    def __repr__(self) -> str:
+        return f"stream({self.serialize()})"
+
+    def __iter__(self) -> NoReturn:
+        # Also where Airflow looks into the arguments of .expand().
+        raise TypeError(
+            f"{self!r} is read when a task runs: it can neither be iterated over in the Dag file nor be "
+            "given to .expand(), which needs its length before. Give it to .iterate(), or to a @task.stream "
+            "whose output .expand() takes"
+        )
+
+    def _with(self, method: str, *arguments: Any, **options: Any) -> Pipeline:
+        return Pipeline(self._source, (*self._steps, _Step(method, arguments, options)))
+
+    def _check_inputs(self, method: str, others: Sequence[Any]) -> None:
+        check_others(method, others)
+        for number, other in enumerate(others):
+            _check_input(f"{method}(): argument {number}", other)
+
+
+# As with other tasks' outputs, what is given to .expand() must look mappable to get as far as the message
+# above; Airflow's own would name a type and say no more.
+Sequence.register(Pipeline)
+
+
+def stream(source: Any) -> Pipeline:
+    """
+    Begin a pipeline over the items of a task's output.
+
+    ::
+
+        open_orders = stream(pages.output).filter(is_open).batched(500)
+        load.iterate(rows=open_orders)
+
+    :param source: output of a task: a stream, the results of an iteration, a list, a mapping (as pairs of
+        key and value), the outputs of a mapped task; or another pipeline.
+    :raises TypeError: if it is anything else.
+    """
+    _check_input("stream()", source)
+    return Pipeline(source)
+
+
+def lazily(value: Any) -> LazyIterable:
+    """
+    Give the items of a task's output, read when they are asked for.
+
+    :param value: what the output was resolved to.
+    :raises TypeError: if it cannot be iterated over.
+    """
+    if isinstance(value, LazyIterable):
+        return value
+    if _compat.is_mapped_output(value):
+        return view(Sliced(value, "outputs of a mapped task"))
+    if (derived := _compat.derived_output(value)) is not None:
+        first, calls = derived
+        items = lazily(first)
+        for method, arguments, options in calls:
+            others = (each if callable(each) else lazily(each) for each in arguments)
+            items = getattr(items, method)(*others, **options)
+        return items
+    return view(node_of(elements_of("stream()", value)))
+
+
+def _check_input(what: str, value: Any) -> None:
+    if isinstance(value, BaseOperator):
+        raise TypeError(f"{what} is the task {value.task_id!r}: give its .output")
+    if not _compat.is_resolvable(value):
+        raise TypeError(f"{what} must be a task's output or a pipeline, got {type(value).__name__}")
+
+
+def _argument_label(argument: Any) -> str:
+    if isinstance(argument, Pipeline):
+        return argument.serialize()
+    if _compat.is_resolvable(argument):
+        return ", ".join(f"output of {operator.task_id}" for operator, _ in argument.iter_references())
+    return function_name(argument) if callable(argument) else repr(argument)
