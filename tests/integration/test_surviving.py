@@ -47,7 +47,8 @@ def committed(airflow: Deployment, dag: str, run: str, task: str) -> set[int]:
 
 def kill_at(airflow: Deployment, evidence: Path, run: str, count: int) -> None:
     """Kill the process of the task when it has begun so many items."""
-    airflow.wait_for("killed_items", run, lambda: len(lines(evidence, "square", run)) >= count, f"item {count}")
+    begun = lambda: len(lines(evidence, "square", run))  # noqa: E731
+    airflow.wait_for("killed_items", run, lambda: begun() >= count, f"item {count}")
     pid = lines(evidence, "square", run)[-1][1]
     os.kill(pid, signal.SIGKILL)
     wait_until(gone([pid]), 10, "the process is gone")
