@@ -411,11 +411,13 @@ def to_serde(value: Any) -> Any:
 def serde_parts(data: Any) -> tuple[str, int, Any] | None:
     """Return class name, version and content of a serialised object; None for anything else."""
     # Since 3.1 (airflow.sdk.serde).
-    from airflow.sdk.serde import CLASSNAME, DATA, VERSION
+    from airflow.sdk.serde import decode
 
-    if not isinstance(data, dict) or CLASSNAME not in data:
+    try:
+        parts: tuple[str, int, Any] = decode(data)
+    except (KeyError, TypeError, ValueError):
         return None
-    return data[CLASSNAME], data.get(VERSION, 0), data.get(DATA)
+    return parts
 
 
 def to_serde_parts(class_name: str, version: int, content: Any) -> dict[str, Any]:
