@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import MissingFile
-from airflow_provider_iteration.storage import DEPTH, folder_names, place_of
+from airflow_provider_iteration.storage import folder_names, place_of
 
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
@@ -50,8 +50,9 @@ class OffloadedValue(NamedTuple):
                 f"OffloadedValue: format {version} was written by a newer version of this package"
             )
         value = cls(**content)
-        # Rows can be written through the API too.
-        if not value.file.endswith(SUFFIX) or {"", ".", ".."} & set(value.file.split("/")):
+        # Rows can be written through the API too: a path must be one that this class could have made.
+        *folders, name = value.file.split("/")
+        if not name.endswith(SUFFIX) or tuple(folders) != folder_names(place_of(folders)):
             raise ValueError("OffloadedValue: the file is not one of [iteration] offload_path")
         return value
 
@@ -74,7 +75,7 @@ class OffloadedValue(NamedTuple):
         try:
             return json.loads((storage_path() / self.file).read_text(encoding="ascii"))
         except FileNotFoundError:
-            raise MissingFile(self.file, str(place_of(self.file.split("/")[:DEPTH]))) from None
+            raise MissingFile(self.file, str(place_of(self.file.split("/")))) from None
 
     def delete(self) -> None:
         """Remove the file, if it is there."""
