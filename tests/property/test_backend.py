@@ -132,7 +132,7 @@ def test_what_is_below_the_thresholds_is_stored_byte_for_byte(
     rows = []
     for backend in (BASES[base], XComIterableBackend):
         # The object storage backend makes names of its own.
-        with options(base, 1000, 1_000_000), mock.patch.object(common_io.uuid, "uuid4", return_value="one"):
+        with options(base, 1000, 1_000_000), mock.patch("uuid.uuid4", return_value="one"):
             backend.set("key", value, **IDS)
             rows.append(channel.supervisor.rows.copy())
             backend.delete(key="key", **IDS)

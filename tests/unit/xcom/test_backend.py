@@ -345,11 +345,15 @@ async def test_files_are_not_written_on_the_loop(
     """A slow storage holds nobody else up."""
     threads: list[threading.Thread] = []
     original = offloading.send
-    monkeypatch.setattr(
-        offloading, "send", lambda msg: threads.append(threading.current_thread()) or original(msg)
-    )
+
+    def send(msg: Any) -> Any:
+        threads.append(threading.current_thread())
+        return original(msg)
+
+    monkeypatch.setattr(offloading, "send", send)
     await XComIterableBackend.aset("text", "x" * 100, **IDS)
-    assert threads != [threading.current_thread()]
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 # Generators.
