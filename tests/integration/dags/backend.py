@@ -72,17 +72,26 @@ def values() -> None:
 values()
 
 
+def counted(count: int) -> Iterator[int]:
+    yield from range(count)
+
+
 @dag(schedule=None)
 def generators() -> None:
     @task
     def ordinary() -> Iterator[int]:
-        yield 1
+        return counted(1)
+
+    @task
+    def dropped() -> Iterator[int]:
+        yield from counted(1)
 
     @task
     async def asynchronous() -> AsyncIterator[int]:
         yield 1
 
     ordinary()
+    dropped()
     asynchronous()
 
 
