@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -155,6 +156,10 @@ class Deployment:
         }
         self._api("POST", f"/dags/{dag_id}/clearTaskInstances", body)
 
+    def pause(self, dag_id: str, paused: bool = True) -> None:
+        """Pause a Dag, or let it go on. Its assets are watched once the file has been parsed anew."""
+        self._api("PATCH", f"/dags/{dag_id}", {"is_paused": paused})
+
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """Set the state of a task instance, as the UI does."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})
@@ -166,15 +171,14 @@ class Deployment:
     def connect(self, conn_id: str, url: str) -> None:
         """Make or replace an HTTP connection that leads to a URL such as ``http://127.0.0.1:8080``."""
         address = httpx.URL(url)
+        fields = {"conn_type": "http", "schema": address.scheme, "host": address.host, "port": address.port}
+        self.connect_as(conn_id, fields)
+
+    def connect_as(self, conn_id: str, fields: Mapping[str, Any]) -> None:
+        """Make or replace a connection; its ``extra`` is a mapping."""
         self._http.delete(f"/connections/{conn_id}")
-        body = {
-            "connection_id": conn_id,
-            "conn_type": "http",
-            "schema": address.scheme,
-            "host": address.host,
-            "port": address.port,
-        }
-        self._api("POST", "/connections", body)
+        extra = {"extra": json.dumps(fields["extra"])} if "extra" in fields else {}
+        self._api("POST", "/connections", {"connection_id": conn_id, **fields, **extra})
 
     def airflow(self, *arguments: str) -> str:
         """Run an ``airflow`` command against this deployment, and return what it prints."""

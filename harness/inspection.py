@@ -67,6 +67,7 @@ class Inspector:
 
     def __init__(self, home: Path, database_url: str) -> None:
         self._home = home
+        self.database_url = database_url
         self._engine = sa.create_engine(database_url)
 
     def close(self) -> None:
@@ -190,6 +191,20 @@ class Inspector:
             name=name,
         )
         return [json.loads(row[0]) for row in rows]
+
+    def asset_payloads(self, name: str) -> list[Any]:
+        """Return the payloads of the events that watchers recorded for an asset, in order."""
+        rows = self._rows(
+            "SELECT CAST(asset_event.extra AS TEXT) FROM asset_event "
+            "JOIN asset ON asset.id = asset_event.asset_id WHERE asset.name = :name ORDER BY asset_event.id",
+            name=name,
+        )
+        return [json.loads(row[0])["payload"] for row in rows]
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        """Return the ids of all runs of a Dag, in order."""
+        rows = self._rows("SELECT run_id FROM dag_run WHERE dag_id = :dag_id ORDER BY id", dag_id=dag_id)
+        return [row[0] for row in rows]
 
     def _api_requests(self, marks: list[str]) -> int:
         lines = _text(self._home / "parts" / "api-server.log").splitlines()

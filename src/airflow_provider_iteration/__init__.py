@@ -12,21 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_provider_iteration.decorators.iterate import iterate
+    from airflow_provider_iteration.exceptions import StopStream
+    from airflow_provider_iteration.triggers.xcoms import push_xcom, push_xcoms
     from airflow_provider_iteration.xcom.iterable import XComIterable
     from airflow_provider_iteration.xcom.pipeline import stream
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "StopStream",
     "XComIterable",
     "__version__",
     "iterate",
+    "push_xcom",
+    "push_xcoms",
     "stream",
 ]
 
 _MODULES = {
+    "StopStream": "airflow_provider_iteration.exceptions",
     "XComIterable": "airflow_provider_iteration.xcom.iterable",
     "iterate": "airflow_provider_iteration.decorators.iterate",
+    "push_xcom": "airflow_provider_iteration.triggers.xcoms",
+    "push_xcoms": "airflow_provider_iteration.triggers.xcoms",
     "stream": "airflow_provider_iteration.xcom.pipeline",
 }
 """Where each public name lives. A new one needs a line here, in ``__all__`` and above for type checkers."""

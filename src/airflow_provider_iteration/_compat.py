@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 # The class behind decorated tasks, and what makes their ids. Since 3.0 (airflow.sdk.bases.decorator).
@@ -51,12 +51,15 @@ __all__ = [
     "add_outlet_event",
     "allow_class",
     "allowed_to_execute",
+    "asset_states",
     "config_float",
     "config_int",
     "config_text",
     "connections_once",
     "context_keys",
+    "count_dag_runs",
     "current_context",
+    "dag_run_state",
     "delete_stored_xcom",
     "delete_xcom",
     "derived_output",
@@ -75,16 +78,19 @@ __all__ = [
     "lend_dag",
     "max_map_length",
     "metadata_session",
+    "message_timeout",
     "new_outlet_events",
     "plain_outlet_events",
     "push_result",
     "python_operator",
+    "read_newest_xcom",
     "read_xcom",
     "render_fields",
     "retry_decision",
     "serde_parts",
     "srv_base_url",
     "stored_xcom",
+    "time_limit",
     "to_serde",
     "to_serde_parts",
     "trigger_failure",
@@ -117,6 +123,41 @@ def delete_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: 
     XCom.delete(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
 
 
+def asset_states(accessors: Any) -> list[Any]:
+    """Return the state store of each asset that a watcher watches (``_by_name``, since 3.3)."""
+    return list(accessors._by_name.values())
+
+
+def read_newest_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
+    """Read the newest XCom of a run and of those before it; None if there is none. Blocks: use a thread."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.get_one(
+        key=key,
+        dag_id=dag_id,
+        task_id=task_id,
+        run_id=run_id,
+        map_index=map_index,
+        include_prior_dates=True,
+    )
+
+
+def dag_run_state(dag_id: str, run_id: str) -> str:
+    """Ask for the state of a Dag run, on a worker or in a triggerer. Blocks: use a thread."""
+    # Since 3.0 (airflow.sdk.execution_time.task_runner).
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    state: Any = RuntimeTaskInstance.get_dagrun_state(dag_id, run_id)
+    return str(getattr(state, "value", state))
+
+
+def count_dag_runs(dag_id: str, state: str) -> int:
+    """Count the runs of a Dag that are in a state, on a worker or in a triggerer. Blocks: use a thread."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    return RuntimeTaskInstance.get_dr_count(dag_id, states=[state])
+
+
 def config_float(name: str, fallback: float) -> float:
     """Read a number from the section ``[iteration]`` of the configuration."""
     # The SDK's own configuration, which task processes and triggers have too. Since 3.2.
@@ -132,6 +173,11 @@ def config_int(name: str) -> int:
 
     value: int = conf.getint("iteration", name, fallback=0)
     return value
+
+
+def message_timeout() -> float:
+    """Return the seconds to wait for the answer to one message, as configured."""
+    return config_float("message_timeout", 60.0)
 
 
 def config_text(name: str, fallback: str) -> str:
@@ -398,6 +444,14 @@ def connections_once(known: Iterable[str] = ()) -> Iterator[None]:
         yield
     finally:
         _preset_connections.reset(token)
+
+
+def time_limit(seconds: float) -> AbstractContextManager[Any]:
+    """Raise ``AirflowTaskTimeout`` in the main thread after some seconds, as ``execution_timeout`` does."""
+    # Since 3.0 (airflow.sdk.execution_time.timeout). It has one timer: within another, it replaces that.
+    from airflow.sdk.execution_time.timeout import timeout
+
+    return timeout(seconds)
 
 
 def to_serde(value: Any) -> Any:

@@ -16,6 +16,14 @@ class IterationError(Exception):
     """Base of every error of this package."""
 
 
+class StopStream(Exception):
+    """
+    Ends a stream early and successfully, when a handler of its events raises it. It is no error.
+
+    What was handled before stays, and no further page is asked for.
+    """
+
+
 class StreamError(IterationError):
     """A stream cannot go on; what was committed before stays."""
 
@@ -129,10 +137,10 @@ class PageFailed(StreamError):
 
 class StoreTimeout(StreamError):
     """
-    A message about a stream's row got no answer in time.
+    A message to Airflow got no answer in time.
 
     :param action: what was asked for, such as ``write``.
-    :param key: key of the row.
+    :param key: key of the row that it is about.
     :param seconds: how long it was waited for.
     """
 
@@ -144,9 +152,30 @@ class StoreTimeout(StreamError):
 
     def __str__(self) -> str:
         return (
-            f"no answer within {self.seconds:g} s to the {self.action} of XCom {self.key!r}: "
+            f"no answer within {self.seconds:g} s to the {self.action} of {self.key!r}: "
             "is the deployment overloaded? The bound is [iteration] message_timeout"
         )
+
+
+class PushRefused(IterationError):
+    """A trigger that belongs to no running task cannot push an XCom."""
+
+
+class PushFailed(IterationError):
+    """
+    A trigger's XCom was not pushed.
+
+    :param key: key of the XCom.
+    :param reason: what went wrong, without the value.
+    """
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(key, reason)
+        self.key = key
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"XCom {self.key!r} was not pushed: {self.reason}"
 
 
 class Fenced(StreamError):

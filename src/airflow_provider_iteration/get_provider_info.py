@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_iteration.operators.generator",
                     "airflow_provider_iteration.operators.http",
                     "airflow_provider_iteration.operators.iterable",
+                    "airflow_provider_iteration.operators.msgraph",
                     "airflow_provider_iteration.operators.streaming",
                 ],
             },
@@ -36,7 +37,9 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Iteration",
                 "python-modules": [
+                    "airflow_provider_iteration.triggers.events",
                     "airflow_provider_iteration.triggers.http",
+                    "airflow_provider_iteration.triggers.msgraph",
                     "airflow_provider_iteration.triggers.streaming",
                 ],
             },

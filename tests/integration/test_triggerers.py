@@ -11,14 +11,10 @@ import pytest
 from harness.api import ApiSettings, PagedApi
 from harness.deployment import Deployment
 from harness.processes import wait_until
+from tests.support.databases import ONLY_POSTGRES
 
 MAX_UNCOMMITTED = 4
-pytestmark = [
-    pytest.mark.timeout(400),
-    pytest.mark.parametrize(
-        "airflow", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
-    ),
-]
+pytestmark = [pytest.mark.timeout(400), ONLY_POSTGRES]
 
 
 def committed_pages(airflow: Deployment, run: str) -> int:

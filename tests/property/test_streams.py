@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_iteration.streams import Head, Page, chunk_key
 from airflow_provider_iteration.streams.codec import EncodedItems, decode_items, encode_items
 from airflow_provider_iteration.streams.head import ChunkMap, Extent
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 from tests.support.streams import RUN_A, pages_of, read_stream, write_stream
 from tests.support.values import VALUES, with_types_and_orders
 

@@ -15,7 +15,7 @@ from airflow_provider_iteration.streams import (
     StreamWriter,
     produce,
 )
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 
 RUN_A = "0190f000-0000-7000-8000-0000aaaaaaaa"
 RUN_B = "0190f000-0001-7000-8000-0000bbbbbbbb"

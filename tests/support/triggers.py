@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger
 
+from airflow_provider_iteration import testing
 from tests.support.streams import RUN_A
 
 
 def give_task(trigger: BaseTrigger, run: str = RUN_A) -> None:
     """Give a trigger a task instance, as a triggerer does that starts it after a deferral."""
-    instance: Any = SimpleNamespace(id=run, dag_id="shop", task_id="pages", run_id="r1", map_index=-1)
-    trigger.task_instance = instance
+    testing.give_task(trigger, run, dag_id="shop", task_id="pages", run_id="r1")
 
 
 async def run_trigger(trigger: BaseTrigger, run: str = RUN_A) -> list[Any]:

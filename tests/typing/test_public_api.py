@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any, assert_type
 
-from airflow.sdk import DAG
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk import DAG, Context
+from airflow.triggers.base import TaskSuccessEvent, TriggerEvent
 
 import airflow_provider_iteration
 from airflow_provider_iteration.decorators.iterate import IteratePartial, IterateTask
 from airflow_provider_iteration.decorators.stream import StreamTask, stream_task
 from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.pagination import Cursor, MaxPages, NextLink, Paginator, load_paginator
-from airflow_provider_iteration.streams import Page
+from airflow_provider_iteration.streams import Page, RecordedEvent, StreamEvent, Watermark, unread
 from airflow_provider_iteration.streams.lazy import LazyIterable, LazySequence
+from airflow_provider_iteration.testing import remade, run_trigger
+from airflow_provider_iteration.triggers.events import StreamingEventTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from airflow_provider_iteration.xcom.iterable import XComIterable
 from airflow_provider_iteration.xcom.pipeline import Pipeline
@@ -28,6 +32,45 @@ class Typed(StreamingTrigger):
 
     async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
         yield Page({"id": 1}, cursor=1)
+
+
+class TypedHandler(HttpStreamingOperator):
+    """A handler as a user writes it."""
+
+    async def handle_trigger_events(
+        self, events: Sequence[StreamEvent], context: Context
+    ) -> AsyncIterator[int]:
+        for event in events:
+            assert_type(event.sequence_index, int)
+            if event.is_last:
+                raise airflow_provider_iteration.StopStream
+            yield len(event.payload)
+
+
+class TypedWatcher(StreamingEventTrigger):
+    """A watcher as a user writes it."""
+
+    def arguments(self) -> dict[str, Any]:
+        return {}
+
+    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        yield Page({"id": 1}, cursor=1)
+
+
+class TypedPusher(DateTimeTrigger):
+    """A trigger of someone else that pushes XComs."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        await airflow_provider_iteration.push_xcom(self, "a", 1)
+        await airflow_provider_iteration.push_xcoms(self, {"b": [2]})
+        yield TaskSuccessEvent()
+
+
+async def helpers_are_typed() -> None:
+    """The helpers for users' tests take the user's own triggers."""
+    assert_type((await run_trigger(Typed())).elements, list[Any])
+    assert_type(remade(TypedWatcher()), TypedWatcher)
+    assert_type(unread([], Watermark()), tuple[list[RecordedEvent], Watermark])
 
 
 def read(items: XComIterable) -> None:
@@ -77,3 +120,4 @@ def test_public_names_are_typed() -> None:
     assert_type(operator, HttpStreamingOperator)
     assert NextLink() == load_paginator({"type": "next_link"})
     assert airflow_provider_iteration.XComIterable is XComIterable
+    assert TypedHandler(task_id="x", endpoint="orders", method="GET", resume_every_pages=4).has_handler()

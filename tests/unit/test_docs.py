@@ -10,6 +10,7 @@ from pathlib import Path
 from airflow.providers.http.operators.http import HttpOperator
 
 ROOT = Path(__file__).parents[2]
+AIP = ROOT / "docs" / "reference" / "aip-104.rst"
 TABLE = ROOT / "docs" / "howto" / "from-http-operator.rst"
 
 
@@ -23,6 +24,18 @@ def test_each_row_names_a_test_that_there_is() -> None:
     }
     assert named
     assert named - defined == set()
+
+
+def test_each_test_on_the_page_about_aip_104_is_there() -> None:
+    """The page says what is proved, and by which test of which file."""
+    named = set(re.findall(r"``(tests/[\w/.]+)::(\w+)``", AIP.read_text()))
+    missing = {
+        f"{path}::{name}"
+        for path, name in named
+        if not re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+    }
+    assert len(named) > 100
+    assert missing == set()
 
 
 def test_table_has_every_argument_of_the_stock_operator() -> None:

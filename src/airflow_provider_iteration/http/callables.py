@@ -60,9 +60,9 @@ class PageCallables:
         following: Callable[..., Any] | str | None,
         context: Mapping[str, Any],
     ) -> None:
-        self._check = _resolved("response_check", check)
-        self._filter = _resolved("response_filter", filter)
-        self._following = _resolved("pagination_function", following)
+        self._check = resolve_callable("response_check", check)
+        self._filter = resolve_callable("response_filter", filter)
+        self._following = resolve_callable("pagination_function", following)
         self._context = context
 
     @property
@@ -100,22 +100,21 @@ class PageCallables:
         """
         assert self._following is not None
         # The stock operator calls it with the response alone.
-        answer = await _called(self._following, (response,), {})
+        answer = await call(self._following, (response,), {})
         return _checked_override(answer, page) if answer else None
 
     async def _call(self, name: str, function: Callable[..., Any], response: requests.Response) -> Any:
-        wanted = _compat.determine_kwargs(function, (response,), self._context)
-        missing = _missing_names(function, wanted)
-        if missing:
-            known = ", ".join(sorted(self._context))
-            raise PaginationError(
-                f"{name}: it asks for {missing[0]!r}, which there is not where the pages are fetched; there "
-                f"is {known}. Give the function itself, not its import path, to have it called on a worker"
-            )
-        return await _called(function, (response,), wanted)
+        return await call_in_context(name, function, (response,), self._context)
 
 
-def _resolved(name: str, value: Callable[..., Any] | str | None) -> Callable[..., Any] | None:
+def resolve_callable(name: str, value: Callable[..., Any] | str | None) -> Callable[..., Any] | None:
+    """
+    Import what is given as an import path.
+
+    :param name: the argument to name in the error.
+    :param value: None, a callable, or an import path.
+    :raises PaginationError: if it cannot be imported here.
+    """
     if not isinstance(value, str):
         return value
     try:
@@ -128,15 +127,39 @@ def _resolved(name: str, value: Callable[..., Any] | str | None) -> Callable[...
     return found
 
 
-async def _called(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+async def call_in_context(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], context: Mapping[str, Any]
+) -> Any:
+    """
+    Call a function with those names of a context that it asks for.
+
+    :param name: the argument to name in the error.
+    :param function: what to call.
+    :param args: what it gets by position.
+    :param context: what it may ask for by name.
+    :raises PaginationError: if it asks for a name that is not there.
+    """
+    wanted = _compat.determine_kwargs(function, args, context)
+    missing = _missing_names(function, len(args), wanted)
+    if missing:
+        known = ", ".join(sorted(context))
+        raise PaginationError(
+            f"{name}: it asks for {missing[0]!r}, which there is not where the pages are fetched; there "
+            f"is {known}. Give the function itself, not its import path, to have it called on a worker"
+        )
+    return await call(function, args, wanted)
+
+
+async def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call in a thread, or on the loop where it is a coroutine function."""
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)
 
 
-def _missing_names(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]:
+def _missing_names(function: Callable[..., Any], positional: int, given: Mapping[str, Any]) -> list[str]:
     try:
-        parameters = list(inspect.signature(function).parameters.values())[1:]
+        parameters = list(inspect.signature(function).parameters.values())[positional:]
     except ValueError:
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace, TracebackType
@@ -23,11 +22,10 @@ from airflow_provider_iteration.exceptions import ForeignHostError, LimitExceede
 from airflow_provider_iteration.http.preparing import HttpRequest, Preparer, make_auth
 from airflow_provider_iteration.http.responses import as_requests
 from airflow_provider_iteration.http.retries import PageRetries
+from airflow_provider_iteration.http.retrying import Transient, with_retries
 from airflow_provider_iteration.http.transport import KeepAlive, TlsContexts, Transport
 from airflow_provider_iteration.pagination import HostPolicy, PageRequest
 from airflow_provider_iteration.rates import Rate
-
-log = logging.getLogger(__name__)
 
 _EXCERPT_BYTES = 4096
 _READ_BYTES = 64 * 1024
@@ -43,13 +41,6 @@ class StatusFailed(PageFailed, HttpErrorException):
 
 class ConnectionFailed(PageFailed, requests.exceptions.ConnectionError):
     """A page whose connection failed, for ``retry_args``: also what the stock hook raises then."""
-
-
-class _Transient(Exception):
-    def __init__(self, failure: PageFailed, retry_after: str | None = None) -> None:
-        super().__init__(failure)
-        self.failure = failure
-        self.retry_after = retry_after
 
 
 class HttpPageClient:
@@ -128,24 +119,13 @@ class HttpPageClient:
         """
         if self._retry_args is not None:
             return await self._fetch_as_asked(request, page)
-        retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(self._retries.attempts + 1),
-            wait=self._wait,
-            retry=tenacity.retry_if_exception_type(_Transient),
-            sleep=asyncio.sleep,
-            before_sleep=_log_retry,
-            reraise=True,
-        )
-        try:
-            return await retrying(self._attempt, request, page)
-        except _Transient as signal:
-            raise signal.failure from None
+        return await with_retries(self._retries, lambda: self._attempt(request, page))
 
     async def _fetch_as_asked(self, request: PageRequest, page: int) -> requests.Response:
         async def attempt() -> requests.Response:
             try:
                 return await self._attempt(request, page)
-            except _Transient as signal:
+            except Transient as signal:
                 raise _as_stock(signal.failure) from None
             except PageFailed as failure:
                 raise _as_stock(failure) from None
@@ -155,7 +135,7 @@ class HttpPageClient:
         return response
 
     async def _connection(self) -> SessionConfig:
-        seconds = _compat.config_float("message_timeout", 60.0)
+        seconds = _compat.message_timeout()
         try:
             async with asyncio.timeout(seconds):
                 return await self._hook.config()
@@ -193,7 +173,7 @@ class HttpPageClient:
             return await self._send(prepared, sending, transport, page)
         except _FAILURES as error:
             failure = PageFailed(page, None, _reason(error))
-            raise _Transient(failure) if self._retries.covers(None) else failure from None
+            raise Transient(failure) if self._retries.covers(None) else failure from None
         except aiohttp.ClientError as error:
             raise PageFailed(page, None, _reason(error)) from None
 
@@ -227,12 +207,12 @@ class HttpPageClient:
             return self._retries.covers(response.status)
         return transport.check_response
 
-    async def _refusal(self, response: aiohttp.ClientResponse, page: int) -> _Transient | PageFailed:
+    async def _refusal(self, response: aiohttp.ClientResponse, page: int) -> Transient | PageFailed:
         excerpt = await response.content.read(_EXCERPT_BYTES)
         text = excerpt.decode(_known_charset(response), errors="replace")
         failure = PageFailed(page, response.status, response.reason or "", text)
         if self._retries.covers(response.status):
-            return _Transient(failure, response.headers.get("Retry-After"))
+            return Transient(failure, response.headers.get("Retry-After"))
         return failure
 
     async def _receive(self, response: aiohttp.ClientResponse) -> bytes:
@@ -245,11 +225,6 @@ class HttpPageClient:
             parts.append(part)
         self.received += size
         return b"".join(parts)
-
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = error.retry_after if isinstance(error, _Transient) else None
-        return self._retries.wait(state.attempt_number, asked)
 
     async def _check_redirect(
         self,
@@ -274,14 +249,6 @@ def _text(value: str | bytes) -> str:
 
 def _basic(login: str, password: str | None) -> aiohttp.BasicAuth:
     return aiohttp.BasicAuth(login, password or "")
-
-
-def _log_retry(state: tenacity.RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, _Transient) and state.next_action is not None:
-        failure = error.failure
-        what = failure.reason if failure.status is None else f"HTTP {failure.status}"
-        log.info("Page %d: %s; asked again in %.1f s", failure.page_number, what, state.next_action.sleep)
 
 
 def _as_stock(failure: PageFailed) -> PageFailed:

@@ -12,6 +12,10 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+DEFAULT_PAGE_RETRIES = 3
+IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+"""Methods that may be sent twice (RFC 9110, 9.2.2)."""
+
 CONNECTION = "connection"
 _CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
 _FORM = f"a status such as 429, a class such as '5xx', or {CONNECTION!r}"

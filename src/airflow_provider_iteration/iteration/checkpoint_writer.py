@@ -153,7 +153,11 @@ class CheckpointWriter:
         if is_needed:
             self._write_row(batch)
         self._settled += len(batch)
-        self._committed(batch)
+        try:
+            self._committed(batch)
+        except Exception:
+            # The iteration waits for this thread: it must not end.
+            log.exception("What was to be told of a checkpoint failed")
 
     def _write_row(self, batch: Sequence[Done]) -> None:
         try:

@@ -32,6 +32,7 @@ ROW_BYTES = 48 * 1024
 """Size that a row aims at: the task state store warns of values above 64 KiB."""
 ROWS_KEPT = 8
 _DIGITS = 2 * FINGERPRINT_BYTES
+_PLACE_BITS = 20
 
 
 class StateStore(Protocol):
@@ -108,7 +109,7 @@ def pack(items: Sequence[Done], foreign: Foreign | None = None, files: ResultFil
     """
     Make a row.
 
-    :param items: at least one.
+    :param items: any number.
     :param foreign: makes JSON of values of types that the codec does not know.
     :param files: keeps results beyond the size of a row.
     """
@@ -148,7 +149,7 @@ def unpack(row: Row, foreign: Foreign | None = None, files: ResultFiles | None =
             index,
             "skipped" if index in skipped else "success",
             row.attempts.get(str(index), 1),
-            _fingerprint_at(row, position),
+            _fingerprint_at(row.inputs, position),
             _from_file(row.files[str(index)], foreign, files) if str(index) in row.files else result,
             row.extras.get(str(index)),
         )
@@ -164,7 +165,8 @@ def size_of(item: Done) -> int:
 def _from_file(name: str, foreign: Foreign | None, files: ResultFiles | None) -> Any:
     if files is None:
         raise ValueError(
-            f"the result is in the file {name}, and [iteration] checkpoint_path is not set any more"
+            f"the result is in the file {name}, and [iteration] checkpoint_path is not set any more: "
+            "set it again"
         )
     return decode_items(msgspec.json.decode(files.read(name), type=EncodedItems), foreign)[0]
 
@@ -185,6 +187,13 @@ class Known(NamedTuple):
     has_extras: bool
 
 
+class _RowIndex(NamedTuple):
+    key: str
+    inputs: str
+    skipped: frozenset[int]
+    with_extras: frozenset[int]
+
+
 class Checkpoint:
     """
     What earlier tries have done. Results are read when they are asked for, a few rows at a time.
@@ -200,7 +209,9 @@ class Checkpoint:
         self._store = store
         self._foreign = foreign
         self._files = files
-        self._known: dict[int, Known] = {}
+        self._rows: list[_RowIndex] = []
+        # Index → number of its row among those, and place in it, in one number: there may be a million.
+        self._known: dict[int, int] = {}
         self._kept: OrderedDict[str, dict[int, Done]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -217,33 +228,54 @@ class Checkpoint:
                 key = row_key(attempt, number)
                 if (row := self._row(key)) is None:
                     break
-                skipped = set(row.skipped)
+                first = len(self._rows) << _PLACE_BITS
+                self._rows.append(
+                    _RowIndex(key, row.inputs, frozenset(row.skipped), frozenset(map(int, row.extras)))
+                )
                 for position, index in enumerate(_indexes(row.indexes)):
-                    known = Known(
-                        key, _fingerprint_at(row, position), index in skipped, str(index) in row.extras
-                    )
-                    self._known.setdefault(index, known)
+                    self._known.setdefault(index, first + position)
 
     def find(self, index: int) -> Known | None:
         """Return where an item is, if it is done."""
-        return self._known.get(index)
+        if (number := self._known.get(index)) is None:
+            return None
+        row, place = self._rows[number >> _PLACE_BITS], number & (1 << _PLACE_BITS) - 1
+        return Known(
+            row.key, _fingerprint_at(row.inputs, place), index in row.skipped, index in row.with_extras
+        )
 
     def item(self, index: int) -> Done:
         """
         Return an item that is done. Blocks.
 
-        :raises LookupError: if the row is gone, or does not hold it any more.
+        :raises LookupError: if the row is gone, or a file that it names; the next try does its items again.
         """
-        key = self._known[index].key
+        key = self._key(index)
         if key not in self._kept:
-            if (row := self._row(key)) is None:
-                raise LookupError(f"the row {key} of the checkpoint is gone from the task state store")
             while len(self._kept) >= ROWS_KEPT:
                 self._kept.popitem(last=False)
-            done = unpack(row, self._foreign, self._files)
-            self._kept[key] = {item.index: item for item in done}
+            self._kept[key] = {item.index: item for item in self._read(key)}
         self._kept.move_to_end(key)
         return self._kept[key][index]
+
+    def _read(self, key: str) -> list[Done]:
+        if (row := self._row(key)) is None:
+            raise LookupError(
+                f"the row {key} of the checkpoint is gone from the task state store: "
+                "the next try does its items again"
+            )
+        try:
+            return unpack(row, self._foreign, self._files)
+        except FileNotFoundError:
+            # Emptied and not deleted: the rows of a try are numbered through.
+            self._store.set(key, msgspec.to_builtins(pack([])))
+            raise LookupError(
+                f"a file with a result, which the row {key} of the checkpoint names, is gone: "
+                "the next try does its items again"
+            ) from None
+
+    def _key(self, index: int) -> str:
+        return self._rows[self._known[index] >> _PLACE_BITS].key
 
     def _row(self, key: str) -> Row | None:
         plain = self._store.get(key)
@@ -260,8 +292,8 @@ def row_key(attempt: int, number: int) -> str:
     return f"{KEY}_{attempt}_{number:04}"
 
 
-def _fingerprint_at(row: Row, position: int) -> str:
-    return row.inputs[_DIGITS * position : _DIGITS * (position + 1)]
+def _fingerprint_at(inputs: str, position: int) -> str:
+    return inputs[_DIGITS * position : _DIGITS * (position + 1)]
 
 
 def _stretches(indexes: Iterable[int]) -> list[list[int]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -94,18 +94,19 @@ async def _first_event(signal: TaskDeferred, ti: Any) -> Any:
             raise _TimedOut from None
         raise
     except asyncio.CancelledError:
-        await _kill(trigger)
+        await _told(trigger.on_kill)
         raise
     finally:
-        await trigger.cleanup()
+        await _told(trigger.cleanup)
     return None
 
 
-async def _kill(trigger: Any) -> None:
+async def _told(method: Callable[[], Awaitable[None]]) -> None:
+    # As in a triggerer: the event counts, whatever comes after it.
     try:
-        await trigger.on_kill()
+        await method()
     except Exception:
-        log.warning("on_kill of a trigger failed", exc_info=True)
+        log.warning("%s of a trigger failed", method.__name__, exc_info=True)
 
 
 def _ended(state: str) -> None:

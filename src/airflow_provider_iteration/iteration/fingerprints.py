@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from airflow_provider_iteration.streams.lazy import LazyIterable
+
 FINGERPRINT_BYTES = 6
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -42,6 +44,8 @@ class Fingerprinter:
         return blake2b(text, digest_size=FINGERPRINT_BYTES).hexdigest()
 
     def _plain(self, value: Any) -> Any:
+        if isinstance(value, LazyIterable):
+            return value.identity()
         if self._foreign is not None:
             try:
                 plain = self._foreign(value)

@@ -38,10 +38,6 @@ class IterateInput(_compat.ResolveMixin):
         values = {name: with_data(part, context) for name, part in self.value.items()}
         return ResolvedInput(values, whole=False)
 
-    def names(self) -> list[str] | None:
-        """Return the arguments that each item has, as far as that is known without the values."""
-        return None if self.whole else list(self.value)
-
     def serialize(self) -> Any:
         """Return a summary, short whatever the input: this is what the stored Dag and the UI show."""
         return _summary(self.value) if self.whole else {k: _summary(v) for k, v in self.value.items()}

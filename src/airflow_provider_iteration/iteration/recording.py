@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_iteration.iteration.checkpoints import Done
@@ -15,7 +15,7 @@ from airflow_provider_iteration.iteration.item_context import item_context, set_
 from airflow_provider_iteration.iteration.outcomes import Outcome
 from airflow_provider_iteration.iteration.task_checkpoints import Recalled, TaskCheckpoints
 from airflow_provider_iteration.iteration.tasks import until
-from airflow_provider_iteration.iteration.traces import OutletEvents, extras_of, push_again
+from airflow_provider_iteration.iteration.traces import OutletEvents, extras_of, is_complete, push_again
 
 CALLBACK_THREADS = 8
 CALLBACKS_BEHIND = 1000
@@ -60,13 +60,13 @@ class Recorder:
             return self._failed(outcome, context)
         extras = extras_of(context)
         self._events.add(outcome.index, extras)
-        has_callbacks = self._hooks.awaits(outcome.status)
-        if has_callbacks:
+        if self._hooks.awaits(outcome.status):
             self._callbacks.wait_for(outcome, context)
         pending = [self._results(outcome) if self._results is not None else None]
-        if self._checkpoints is not None:
+        if self._checkpoints is not None and is_complete(extras):
             pending.append(self._checkpoints.add(outcome, extras))
-        elif has_callbacks:
+        else:
+            self._leave_out(outcome.index)
             self._callbacks.start(outcome.index)
         pending.append(self._callbacks.caught_up())
         return _together(pending)
@@ -83,9 +83,12 @@ class Recorder:
         for item in items:
             self._callbacks.start(item.index)
 
-    def _failed(self, outcome: Outcome, context: Mapping[str, Any]) -> Awaitable[None] | None:
+    def _leave_out(self, index: int) -> None:
         if self._checkpoints is not None:
-            self._checkpoints.add(outcome, None)
+            self._checkpoints.leave_out(index)
+
+    def _failed(self, outcome: Outcome, context: Mapping[str, Any]) -> Awaitable[None] | None:
+        self._leave_out(outcome.index)
         pending = [self._results(outcome) if self._results is not None else None]
         if self._hooks.awaits_failures:
             of_item = {**context, "exception": outcome.error}
@@ -120,8 +123,8 @@ class Callbacks:
         self._hooks = hooks
         self._waiting: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._started = 0
-        self._ended = 0
+        # Changed in several threads, by single calls only.
+        self._pending: set[Future[None]] = set()
 
     def wait_for(self, outcome: Outcome, context: Mapping[str, Any]) -> None:
         """Note that callbacks are due for an item, once it is committed."""
@@ -133,8 +136,9 @@ class Callbacks:
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(CALLBACK_THREADS, "iteration-callbacks")
-        self._started += 1
-        self._pool.submit(self._call, *waiting)
+        future = self._pool.submit(self._call, *waiting)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
 
     def caught_up(self) -> Awaitable[None] | None:
         """Return what is to be awaited where too many callbacks wait for a thread."""
@@ -146,13 +150,10 @@ class Callbacks:
             self._pool.shutdown(wait=wait, cancel_futures=not wait)
 
     def _call(self, status: str, context: Mapping[str, Any]) -> None:
-        try:
-            _in_context(context, lambda current: self._hooks.settled(status, current))
-        finally:
-            self._ended += 1
+        _in_context(context, lambda current: self._hooks.settled(status, current))
 
     def _is_behind(self) -> bool:
-        return self._started - self._ended > CALLBACKS_BEHIND
+        return len(self._pending) > CALLBACKS_BEHIND
 
 
 def _in_context(context: Mapping[str, Any], function: Callable[[Mapping[str, Any]], None]) -> None:

@@ -42,14 +42,15 @@ class TaskCheckpoints:
     not committed. A clear of a task that has succeeded does everything anew.
 
     *How*: each try writes rows of its own; a last row says which try has finished. That row counts for
-    nothing while the task's ``max_tries`` is the same, because then it was a retry and no clear: the process
-    ended between that row and its success.
+    nothing while the task's ``max_tries`` and ``retries`` are the same, because then it was a retry and no
+    clear: the process ended between that row and its success.
 
     *What it does not do*: it does not see that a function's code has changed. Rows stay after a success, for
     ``[state_store] default_retention_days``, unless ``[state_store] clear_on_success`` is set.
 
     :param context: context of the task.
     :param constants: what is the same for all items; with others, everything counts as changed.
+    :param retries: those of the task, as the Dag has them now.
     :param every: number of items after which a row is due.
     :param seconds: time after which a row is due.
     :param keep_results: whether results are kept.
@@ -60,6 +61,7 @@ class TaskCheckpoints:
         context: Mapping[str, Any],
         constants: Any,
         *,
+        retries: int,
         every: int,
         seconds: float,
         keep_results: bool,
@@ -68,10 +70,10 @@ class TaskCheckpoints:
         self._store = context["task_state_store"]
         self._ti = ti
         self._try: int = getattr(ti, "try_number", 1)
-        self._max_tries: int = getattr(ti, "max_tries", 0)
+        self._limits = _limits(ti, retries)
         self._files = _files(ti)
         self._fingerprint = Fingerprinter(_compat.to_serde)
-        self._constants = self._fingerprint(constants)
+        self._constants = self._fingerprint((constants, keep_results))
         # Index → fingerprint of items that were taken and have not ended.
         self._prints: dict[int, str] = {}
         self._earlier = Checkpoint(self._store, _compat.from_serde, self._files)
@@ -140,16 +142,19 @@ class TaskCheckpoints:
         """
         Take an item that has ended in this try; what is returned is to be awaited before the next one.
 
-        :param outcome: what became of it; a failed item is not kept.
+        :param outcome: what became of it: a success, or skipped.
         :param extras: what else must be done again in a later try.
         """
+        assert outcome.status != "failed"
         fingerprint = self._prints.pop(outcome.index)
-        if outcome.status == "failed":
-            return None
         result = outcome.result if self._keep_results else None
         return self._writer.add(
             Done(outcome.index, outcome.status, outcome.attempts, fingerprint, result, extras)
         )
+
+    def leave_out(self, index: int) -> None:
+        """Take an item that has ended and is not kept: a later try does it again."""
+        self._prints.pop(index)
 
     def flush(self, seconds: float) -> bool:
         """Commit what has ended so far; tells whether that was done in time. For signal handlers too."""
@@ -167,19 +172,14 @@ class TaskCheckpoints:
         if self.changed:
             log.info("%d items were done again because their input has changed", self.changed)
 
-    def finish(self) -> None:
-        """Say that the iteration is complete: a clear after this starts anew. Blocks."""
-        if not self._writer.rows and not self.knows:
-            return
-        try:
-            self._store.set(KEY, {"finished_try": self._try, "max_tries": self._max_tries})
-        except Exception:
-            log.warning("the checkpoint stays open: a clear would do nothing again", exc_info=True)
+    @property
+    def has_rows(self) -> bool:
+        """Whether this try has left any row."""
+        return self._writer.rows > 0
 
     def _finished_try(self) -> int:
         marker = self._store.get(KEY) or {}
-        # Only a clear raises the number of tries that a task may have.
-        was_cleared = marker.get("max_tries") != self._max_tries
+        was_cleared = any(marker.get(name) != limit for name, limit in self._limits.items())
         return int(marker.get("finished_try", 0)) if was_cleared else 0
 
     def _tell(self, items: Sequence[Done]) -> None:
@@ -188,6 +188,25 @@ class TaskCheckpoints:
     def _write(self, items: Sequence[Done]) -> None:
         row = pack(items, _compat.to_serde, self._files)
         self._store.set(row_key(self._try, self._writer.rows), msgspec.to_builtins(row))
+
+
+def mark_finished(context: Mapping[str, Any], retries: int) -> None:
+    """
+    Say that the iteration is complete: a clear after this starts anew. Blocks.
+
+    :param context: context of the task.
+    :param retries: those of the task.
+    """
+    ti = context["ti"]
+    try:
+        context["task_state_store"].set(KEY, {"finished_try": ti.try_number, **_limits(ti, retries)})
+    except Exception:
+        log.warning("the checkpoint stays open: a clear would do nothing again", exc_info=True)
+
+
+def _limits(ti: Any, retries: int) -> dict[str, int]:
+    # A clear sets max_tries to the tries so far and the retries: with fewer retries it may be as before.
+    return {"max_tries": getattr(ti, "max_tries", 0), "retries": retries}
 
 
 def _files(ti: Any) -> ResultFiles | None:

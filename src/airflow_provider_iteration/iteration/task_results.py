@@ -42,7 +42,7 @@ class TaskResults:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
         """Open the stream for as long as items run; what fails leaves what was written."""
-        store = XComStore(self._place, _compat.config_float("message_timeout", 60.0))
+        store = XComStore.of(self._place)
         # A worker has its channel to itself: no rest after a write.
         writer = StreamWriter(
             store, run=self._run, pace=Pace(rest=0.0), options=self._options, foreign=_compat.to_serde

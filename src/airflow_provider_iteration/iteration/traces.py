@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.streams.codec import dump_text, load_text
+
+log = logging.getLogger(__name__)
 
 _PUSHED = "pushed"
 _EVENTS = "events"
@@ -21,10 +24,28 @@ def extras_of(context: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     extras: dict[str, Any] = {}
     if pushed := getattr(context["ti"], "pushed", None):
-        extras[_PUSHED] = dump_text(pushed, _compat.to_serde)
+        extras[_PUSHED] = _kept(pushed)
     if events := context.get("outlet_events"):
         extras[_EVENTS] = _compat.plain_outlet_events(events)
     return extras or None
+
+
+def is_complete(extras: Mapping[str, Any] | None) -> bool:
+    """
+    Tell whether a later try can do with extras instead of doing the item again.
+
+    :param extras: what :func:`extras_of` returned.
+    """
+    return not extras or extras.get(_PUSHED, "") is not None
+
+
+def _kept(pushed: Mapping[str, Any]) -> str | None:
+    try:
+        return dump_text(pushed, _compat.to_serde)
+    except (TypeError, AttributeError, RecursionError) as error:
+        # An XCom backend of the user's own may take what nothing else does.
+        log.warning("XComs %s are not kept for a retry, which does their item again: %s", list(pushed), error)
+        return None
 
 
 def push_again(ti: Any, extras: Mapping[str, Any] | None) -> None:

@@ -54,7 +54,7 @@ class GeneratorOperator(_compat.DecoratedOperator):
         ti = values["ti"]
         place = XComPlace.of(ti)
         options = StreamOptions(max_map_length=_compat.max_map_length(self, place.map_index))
-        writer = BlockingWriter(lambda: _make_writer(ti, place, options), str(ti.id), options)
+        writer = BlockingWriter(_make_writer(ti, place, options), options)
         self._runs = True
         try:
             with writer:
@@ -91,7 +91,7 @@ class GeneratorOperator(_compat.DecoratedOperator):
 
 
 def _make_writer(ti: Any, place: XComPlace, options: StreamOptions) -> StreamWriter:
-    store = XComStore(place, _compat.config_float("message_timeout", 60.0))
+    store = XComStore(place, _compat.message_timeout())
     # A worker has its channel to itself: no rest after a write.
     return StreamWriter(store, run=str(ti.id), pace=Pace(rest=0.0), options=options, foreign=_compat.to_serde)
 

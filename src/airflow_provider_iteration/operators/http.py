@@ -9,12 +9,12 @@ from typing import Any
 from airflow.providers.http.operators.http import HttpOperator
 from airflow.providers.http.triggers.http import serialize_auth_type
 
-from airflow_provider_iteration.http.retries import PageRetriesLike
+from airflow_provider_iteration.http.retries import DEFAULT_PAGE_RETRIES, PageRetriesLike
 from airflow_provider_iteration.operators.start import foreign_leaves, refuse_callables
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.pagination import Paginator, SinglePage, load_paginator
 from airflow_provider_iteration.pagination.loading import is_importable
-from airflow_provider_iteration.triggers.http import DEFAULT_PAGE_RETRIES, HttpStreamingTrigger
+from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 # What may be something that cannot be sent to the triggerer; the pages are then fetched on a worker.

@@ -30,7 +30,11 @@ from airflow_provider_iteration.iteration.recording import Recorder
 from airflow_provider_iteration.iteration.resources import ResourceFactory
 from airflow_provider_iteration.iteration.retries import Classifier, Decision, by_type, first_of
 from airflow_provider_iteration.iteration.runner import Iteration, Summary
-from airflow_provider_iteration.iteration.task_checkpoints import CLOSE_SECONDS, TaskCheckpoints
+from airflow_provider_iteration.iteration.task_checkpoints import (
+    CLOSE_SECONDS,
+    TaskCheckpoints,
+    mark_finished,
+)
 from airflow_provider_iteration.iteration.task_results import TaskResults
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
@@ -41,6 +45,9 @@ STOP_GRACE = 4.0
 FLUSH_SECONDS = 2.0
 """Of these, what the checkpoint may take, before anything else."""
 LAST_FLUSH_SECONDS = 0.5
+LIMITS = frozenset(
+    {"execution_timeout", "max_retry_delay", "retries", "retry_delay", "retry_exponential_backoff"}
+)
 SKIPPED_WITH_ITEMS = frozenset({"all_success", "none_skipped", "all_done_min_one_success"})
 
 
@@ -98,7 +105,10 @@ class OperatorSpec:
 
     def same_for_all(self, task: IterableOperator) -> Any:
         """Return what the result of each item depends on besides the item."""
-        return {**self.kwargs, **task.constants}
+        own = {**self.kwargs, **task.constants}
+        if defaults := own.get("default_args"):
+            own["default_args"] = _without_limits(defaults)
+        return _without_limits(own)
 
     def bind(self, task: IterableOperator, context: Mapping[str, Any], hooks: ItemHooks) -> OperatorWork:
         """Make what is called for each item."""
@@ -195,8 +205,8 @@ class IterableOperator(BaseOperator):
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
             summary = self._run(iteration, checkpoints, recorder, values)
         reference = results.reference() if self.do_xcom_push else None
-        if checkpoints is not None:
-            checkpoints.finish()
+        if self._has_checkpoint(values, checkpoints):
+            mark_finished(values, self.retries or 0)
         return self._finish(summary, reference, hooks, values)
 
     def on_kill(self) -> None:
@@ -208,10 +218,11 @@ class IterableOperator(BaseOperator):
         self._iteration.start_nothing_new()
         if self._checkpoints is not None:
             self._checkpoints.flush(FLUSH_SECONDS)
-        self.log.info("The task was asked to end: %d items are done", self._iteration.progress().done)
         left = STOP_GRACE - (time.monotonic() - began)
         # One half for the items, the other for the resources.
         self._iteration.stop(left / 2)
+        # Last: in a signal handler, a log that was interrupted may refuse a line.
+        self.log.info("The task was asked to end: %d items are done", self._iteration.progress().done)
 
     def _run(
         self,
@@ -241,12 +252,20 @@ class IterableOperator(BaseOperator):
         checkpoints = TaskCheckpoints(
             context,
             self.work.same_for_all(self),
+            retries=self.retries or 0,
             every=self.options.checkpoint_items,
             seconds=self.options.checkpoint_seconds,
             keep_results=self.do_xcom_push,
         )
         checkpoints.load()
         return checkpoints
+
+    def _has_checkpoint(self, context: Mapping[str, Any], checkpoints: TaskCheckpoints | None) -> bool:
+        """Tell whether this try, or perhaps an earlier one, has left rows."""
+        if context.get("task_state_store") is None:
+            return False
+        is_first = getattr(context["ti"], "try_number", 1) <= 1
+        return not is_first or (checkpoints is not None and checkpoints.has_rows)
 
     def _recorder(
         self,
@@ -332,6 +351,11 @@ class IterableOperator(BaseOperator):
             for task in self.get_direct_relatives(upstream=False)
             if str(getattr(task.trigger_rule, "value", task.trigger_rule)) in SKIPPED_WITH_ITEMS
         ]
+
+
+def _without_limits(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what one changes to help a task that has failed; its results are the same."""
+    return {name: value for name, value in arguments.items() if name not in LIMITS}
 
 
 _RESULTS = "results of the iteration"

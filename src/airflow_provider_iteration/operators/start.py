@@ -112,6 +112,8 @@ def finishing_losses(operator: BaseOperator) -> Iterator[str]:
             yield f"{name} is not called"
     if operator.operator_extra_links:
         yield "extra links are not filled"
+    if getattr(operator, "has_handler", bool)():
+        yield "its handler of events is not called"
 
 
 def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:

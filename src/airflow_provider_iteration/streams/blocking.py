@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
+
+from anyio.from_thread import start_blocking_portal
 
 from airflow_provider_iteration.streams.codec import estimate_size
 from airflow_provider_iteration.streams.events import Page, StreamEvent
@@ -28,22 +29,20 @@ class BlockingWriter:
 
     Leaving it without :meth:`close` leaves the stream unfinished.
 
-    :param make_writer: returns the writer; called in that thread.
-    :param run: id of the run.
+    :param writer: the writer; not open yet.
     :param options: what the stream may not exceed.
     """
 
-    def __init__(self, make_writer: Callable[[], StreamWriter], run: str, options: StreamOptions) -> None:
-        self._make_writer = make_writer
-        self._run = run
+    def __init__(self, writer: StreamWriter, options: StreamOptions) -> None:
+        self._writer = writer
         self._options = options
         self._count = 0
         self._pages = 0
         self._items: list[Any] = []
         self._size = 0
         self._lock = threading.Lock()
-        self._opened: Future[None] = Future()
-        self._thread = threading.Thread(target=self._work, name="stream-writer", daemon=True)
+        self._order = asyncio.Lock()
+        self._exits = ExitStack()
 
     @property
     def count(self) -> int:
@@ -56,16 +55,17 @@ class BlockingWriter:
 
         :raises Fenced: if a newer run has it already.
         """
-        self._thread.start()
-        self._opened.result()
+        with ExitStack() as exits:
+            self._portal = exits.enter_context(start_blocking_portal())
+            exits.enter_context(self._portal.wrap_async_context_manager(self._writer))
+            exits.callback(self._portal.start_task_soon(self._tick).cancel)
+            self._exits = exits.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(RuntimeError):  # the loop has ended already
-            self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        self._exits.__exit__(kind, error, trace)
 
     def put(self, item: Any) -> Future[None] | None:
         """
@@ -83,7 +83,7 @@ class BlockingWriter:
             self._size += size
             if len(self._items) < PAGE_ITEMS and self._size < PAGE_BYTES:
                 return None
-        return asyncio.run_coroutine_threadsafe(self._hand_over(), self._loop)
+        return self._portal.start_task_soon(self._hand_over)
 
     def close(self) -> Head:
         """
@@ -91,25 +91,7 @@ class BlockingWriter:
 
         :raises TypeError: if an item cannot be stored; it names its index.
         """
-        return asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-
-    def _work(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            if not self._opened.done():
-                self._opened.set_exception(error)
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopped = asyncio.Event()
-        self._order = asyncio.Lock()
-        self._writer = self._make_writer()
-        async with self._writer:
-            self._opened.set_result(None)
-            ticking = asyncio.create_task(self._tick())
-            await self._stopped.wait()
-            ticking.cancel()
+        return self._portal.call(self._close)
 
     async def _tick(self) -> None:
         # What stops the commits is raised by the next put() or close().
@@ -125,7 +107,7 @@ class BlockingWriter:
                 size, self._size = self._size, 0
             if items:
                 page = Page(items, many=True, size=size)
-                await self._writer.write(StreamEvent(self._run, self._pages, page))
+                await self._writer.write(StreamEvent(self._writer.head.run, self._pages, page))
                 self._pages += 1
             await self._writer.ready()
 

@@ -33,6 +33,10 @@ class Page(msgspec.Struct, frozen=True):
         """Return what this page adds to the stream."""
         return self.payload if self.many else (self.payload,)
 
+    def whole(self) -> Page:
+        """Return the page as one element of the stream."""
+        return msgspec.structs.replace(self, many=False) if self.many else self
+
     def __repr__(self) -> str:
         return f"Page(elements={len(self.elements())}, size={self.size})"
 
@@ -47,13 +51,14 @@ class StreamEvent(msgspec.Struct, frozen=True):
     :param trigger_run_id: the task instance's id: new on every retry and clear, the same when a
         triggerer restarts.
     :param sequence_index: number of the page, from 0.
-    :param payload: the page.
+    :param payload: the page: a :class:`Page` on its way to the writer; for a handler what the page holds,
+        such as decoded JSON, or the list of items where the source streams items.
     :param is_last: whether the sender knows that no page follows.
     """
 
     trigger_run_id: str
     sequence_index: int
-    payload: Page
+    payload: Any
     is_last: bool = False
 
     def __repr__(self) -> str:

@@ -62,6 +62,10 @@ class LazyIterable(Unread, Iterable[Any]):
         """Return the number of items, or None if it is not known without reading them."""
         return None
 
+    def identity(self) -> Any:
+        """Return what tells these items from others, for a fingerprint; it costs no read."""
+        return self._node.identity()
+
     def __len__(self) -> int:
         raise TypeError(
             f"the length of {self!r} is not known before all items are read: count them, as in "

@@ -47,6 +47,10 @@ class Node(ABC):
     def describe(self) -> str:
         """Return a short text that costs no read."""
 
+    def identity(self) -> Any:
+        """Return what tells these items from others, for a fingerprint; it costs no read."""
+        return self.describe()
+
     def length(self) -> int:
         """Return the number of items, of a sized node."""
         raise NotImplementedError
@@ -61,12 +65,10 @@ class Held(Node):
     Items of any sequence.
 
     :param items: the sequence; iterating over it and asking for single items is cheap.
-    :param name: what it is, in words.
     """
 
-    def __init__(self, items: Sequence[Any], name: str | None = None) -> None:
+    def __init__(self, items: Sequence[Any]) -> None:
         self._items = items
-        self._name = name
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._items)
@@ -77,8 +79,11 @@ class Held(Node):
     def span(self, start: int, stop: int) -> Iterator[Any]:
         return (self._items[index] for index in range(start, stop))
 
+    def identity(self) -> Any:
+        return list(self._items)
+
     def describe(self) -> str:
-        return self._name or f"{len(self._items)} items"
+        return f"{len(self._items)} items"
 
 
 class Again(Node):
@@ -174,6 +179,9 @@ class Step(Node):
     def __init__(self, source: Node) -> None:
         self._source = source
         self.depth = source.depth + 1
+
+    def identity(self) -> Any:
+        return [self._source.identity(), self.label()]
 
     def describe(self) -> str:
         return f"{self._source.describe()} | {self.label()}"
@@ -323,6 +331,9 @@ class Zipped(Step):
         self.depth = max(node.depth for node in self._nodes) + 1
         self.sized = all(node.sized for node in self._nodes)
 
+    def identity(self) -> Any:
+        return [[node.identity() for node in self._nodes], self.label()]
+
     def __iter__(self) -> Iterator[Any]:
         return self._zipped(self._nodes)
 
@@ -375,6 +386,9 @@ class Concatenated(Step):
         self._nodes = [source, *others]
         self.depth = max(node.depth for node in self._nodes) + 1
         self.sized = all(node.sized for node in self._nodes)
+
+    def identity(self) -> Any:
+        return [[node.identity() for node in self._nodes], self.label()]
 
     def __iter__(self) -> Iterator[Any]:
         return itertools.chain.from_iterable(self._nodes)

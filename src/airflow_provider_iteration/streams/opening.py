@@ -44,6 +44,20 @@ async def open_head(store: RowStore, key: str, fresh: Head) -> Head:
     return opened
 
 
+async def drop_older(store: RowStore, key: str, run: str) -> None:
+    """
+    Drop what an older run left of a stream, and nothing of this one.
+
+    :param store: where the rows are.
+    :param key: key of the stream.
+    :param run: id of the run that is beginning.
+    """
+    row = await store.get(head_key(key))
+    if row is not None and (found := Head.from_row(row)).run < run:
+        await _drop_run(store, key, found)
+        await store.delete(head_key(key))
+
+
 async def _drop_run(store: RowStore, key: str, old: Head) -> None:
     # The reference first: a reader never finds one whose rows are going. The head last, by being
     # replaced: whoever is interrupted here finds it again and goes on.

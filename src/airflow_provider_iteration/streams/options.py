@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -29,6 +30,12 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     :param max_chunk_bytes: size beyond which no page is added to a row; a row holds at least one page.
     :param linger: seconds that a page may wait for others, so that live readers see it.
     :param min_seconds: how long the trigger runs at least before the task resumes on a worker.
+    :param results_key: key of a second stream, of what a handler returns. Each page is then one element of
+        the first one, and both are dropped when the task is run again.
+    :param handled: how many pages a handler had before the trigger was started.
+    :param resume_every_pages: after how many pages, and one more, the trigger hands over to the handler;
+        None is at the end.
+    :param resume_every_seconds: after how many seconds it does, if there are two pages; None is at the end.
     """
 
     key: str = "return_value"
@@ -42,16 +49,27 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     max_chunk_bytes: int = 1024 * 1024
     linger: float = 1.0
     min_seconds: float = 0.0
+    results_key: str | None = None
+    handled: int = 0
+    resume_every_pages: int | None = None
+    resume_every_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.finish_on not in get_args(FinishOn):
             names = ", ".join(map(repr, get_args(FinishOn)))
             raise ValueError(f"finish_on: expected one of {names}, got {self.finish_on!r}")
-        for name in ("max_pages", "max_bytes", "max_map_length"):
+        for name in ("max_pages", "max_bytes", "max_map_length", "resume_every_pages"):
             if getattr(self, name) is not None:
                 _check_positive(name, getattr(self, name))
+        if self.resume_every_seconds is not None:
+            _check_seconds("resume_every_seconds", self.resume_every_seconds)
         for name in ("max_uncommitted_pages", "max_uncommitted_bytes", "chunk_bytes", "max_chunk_bytes"):
             _check_positive(name, getattr(self, name))
+
+    @property
+    def whole_pages(self) -> bool:
+        """Whether each page is one element of the stream, also where it brings many items."""
+        return self.results_key is not None
 
     def check_map_length(self, items: int) -> None:
         """
@@ -88,3 +106,10 @@ def _check_positive(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected a whole number, got {type(value).__name__}")
     if value < 1:
         raise ValueError(f"{name}: expected at least 1, got {value}")
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    if type(value) not in (int, float):
+        raise TypeError(f"{name}: expected a number of seconds, got {type(value).__name__}")
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}: expected more than 0 seconds, got {value}")

@@ -23,6 +23,7 @@ from airflow_provider_iteration.streams.events import StreamEvent
 from airflow_provider_iteration.streams.head import FORMAT_VERSION, Head, chunk_key, head_key
 from airflow_provider_iteration.streams.opening import open_head, owns
 from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.streams.ordering import EventOrder
 from airflow_provider_iteration.streams.pacing import Pace
 from airflow_provider_iteration.streams.store import RowStore
 
@@ -74,8 +75,7 @@ class StreamWriter:
         self._key = self._options.key
         self._pace = pace
         self._head = Head(run=run, log=log)
-        self._next_index = 0
-        self._duplicates = 0
+        self._order = EventOrder(run)
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._changed = asyncio.Condition()
@@ -92,7 +92,7 @@ class StreamWriter:
     def statistics(self) -> WriterStatistics:
         """Return what was done so far."""
         return WriterStatistics(
-            self._head.pages, self._head.items, self._head.chunks, len(self._pending), self._duplicates
+            self._head.pages, self._head.items, self._head.chunks, len(self._pending), self._order.duplicates
         )
 
     async def __aenter__(self) -> Self:
@@ -104,7 +104,7 @@ class StreamWriter:
         async with self._pace.turn():
             self._head = await open_head(self._store, self._key, self._head)
         self._owned_at = asyncio.get_running_loop().time()
-        self._next_index = self._head.pages
+        self._order = EventOrder(self._head.run, self._head.pages)
         self._committer = asyncio.create_task(self._commit_all(), name=f"stream-writer-{self._head.run}")
         return self
 
@@ -141,15 +141,8 @@ class StreamWriter:
         :raises StreamError: if events are missing before this one, or what stopped the commits.
         """
         self._raise_if_stopped()
-        if event.trigger_run_id != self._head.run:
-            raise StreamError(f"event of run {event.trigger_run_id} in the stream of run {self._head.run}")
-        if event.sequence_index < self._next_index:
-            self._duplicates += 1
+        if not self._order.passes(event):
             return False
-        if event.sequence_index > self._next_index:
-            raise StreamError(
-                f"event {event.sequence_index} came where {self._next_index} was due: events are missing"
-            )
         await self._enqueue(event)
         return True
 
@@ -176,7 +169,6 @@ class StreamWriter:
         page = event.payload
         size = page.size if page.size is not None else estimate_size(page.payload)
         async with self._changed:
-            self._next_index += 1
             self._pending.append(_Pending(event, size, asyncio.get_running_loop().time()))
             self._pending_bytes += size
             self._flushing = self._flushing or event.is_last

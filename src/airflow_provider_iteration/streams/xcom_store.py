@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import StoreTimeout
@@ -52,6 +52,11 @@ class XComStore:
         self._place = place
         self._timeout = timeout
 
+    @classmethod
+    def of(cls, place: XComPlace) -> Self:
+        """Return the store at a place, with the configured timeout."""
+        return cls(place, _compat.message_timeout())
+
     async def get(self, key: str) -> Any:
         """Return the row, or None."""
         return await self._call("read", key, _compat.read_xcom)
@@ -65,14 +70,27 @@ class XComStore:
         await self._call("deletion", key, _compat.delete_xcom)
 
     async def _call(self, action: str, key: str, function: Callable[..., Any], *args: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        call = loop.run_in_executor(_pool(), lambda: function(*args, key=key, **self._place._asdict()))
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await call
-        except TimeoutError:
-            _abandon_pool()
-            raise StoreTimeout(action, key, self._timeout) from None
+        place = self._place._asdict()
+        return await ask(action, key, self._timeout, lambda: function(*args, key=key, **place))
+
+
+async def ask(action: str, key: str, seconds: float, message: Callable[[], Any]) -> Any:
+    """
+    Send a message to the supervisor from a thread, and wait for its answer for so long.
+
+    :param action: what is asked for, for the error.
+    :param key: key of the row that it is about, for the error.
+    :param seconds: how long to wait.
+    :param message: sends it, and returns the answer; may block.
+    :raises StoreTimeout: if no answer came in time.
+    """
+    call = asyncio.get_running_loop().run_in_executor(_pool(), message)
+    try:
+        async with asyncio.timeout(seconds):
+            return await call
+    except TimeoutError:
+        _abandon_pool()
+        raise StoreTimeout(action, key, seconds) from None
 
 
 _executor: ThreadPoolExecutor | None = None

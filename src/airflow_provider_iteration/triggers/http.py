@@ -16,7 +16,12 @@ from airflow_provider_iteration.http.callables import PageCallables, check_calla
 from airflow_provider_iteration.http.client import HttpPageClient
 from airflow_provider_iteration.http.preparing import HttpRequest
 from airflow_provider_iteration.http.responses import media_type
-from airflow_provider_iteration.http.retries import PageRetries, PageRetriesLike
+from airflow_provider_iteration.http.retries import (
+    DEFAULT_PAGE_RETRIES,
+    IDEMPOTENT_METHODS,
+    PageRetries,
+    PageRetriesLike,
+)
 from airflow_provider_iteration.http.transport import KeepAlive
 from airflow_provider_iteration.pagination import (
     PageRequest,
@@ -36,12 +41,12 @@ from airflow_provider_iteration.pagination.request import digest_of
 from airflow_provider_iteration.rates import Rate
 from airflow_provider_iteration.streams.events import Page
 from airflow_provider_iteration.streams.options import StreamOptions
+from airflow_provider_iteration.triggers.events import StreamingEventTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
-DEFAULT_PAGE_RETRIES = 3
-IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-"""Methods that may be sent twice (RFC 9110, 9.2.2)."""
 LOGGED_CHARACTERS = 10_000
+SOURCE_ARGUMENTS = frozenset({"http_conn_id", "method", "endpoint", "data", "paginator", "items_path"})
+"""What says which items there are: a watcher that is given others begins anew."""
 
 
 class HttpStreamingTrigger(StreamingTrigger):
@@ -241,6 +246,97 @@ class HttpStreamingTrigger(StreamingTrigger):
             digest_of(response.content) if self.paginator.needs_stop else None,
         )
         return Page(payload, many=many, size=len(response.content)), view
+
+
+class HttpStreamingEventTrigger(StreamingEventTrigger):
+    """
+    Watches an HTTP API for an asset: every new item of it becomes one event.
+
+    The API is paged through to its end, again and again; it must list the oldest items first. Where the
+    last page leads no further, it is asked for again, and what has been appended to it is new.
+
+    A whole page is an event where ``items_path`` is None, and a page that has changed is one again: with
+    the default paginator, every change of a resource.
+
+    The other parameters are those of :class:`HttpStreamingTrigger`.
+
+    :param poll_interval: seconds from the end of one walk over the pages to the next one.
+    :param max_unrecorded: how many events may be on their way into the database.
+    :param max_event_bytes: an event that is larger than this, as JSON, is an error.
+    :param skip_existing: whether the items that are there at the very first start make no events.
+    """
+
+    def __init__(
+        self,
+        *,
+        http_conn_id: str = "http_default",
+        auth_type: Any = None,
+        method: str = "GET",
+        endpoint: str | None = None,
+        headers: dict[str, str] | None = None,
+        data: dict[str, Any] | str | None = None,
+        extra_options: dict[str, Any] | None = None,
+        paginator: Paginator | Mapping[str, Any] | None = None,
+        items_path: str | None = None,
+        response_check: str | None = None,
+        response_filter: str | None = None,
+        page_retries: PageRetriesLike = DEFAULT_PAGE_RETRIES,
+        rate_limit: str | None = None,
+        allowed_hosts: Sequence[str] = (),
+        keep_alive: Sequence[Any] = (),
+        warn_on_non_idempotent: bool = True,
+        poll_interval: float = 60.0,
+        max_unrecorded: int = 100,
+        max_event_bytes: int = 256 * 1024,
+        skip_existing: bool = False,
+    ) -> None:
+        super().__init__(
+            poll_interval=poll_interval,
+            max_unrecorded=max_unrecorded,
+            max_event_bytes=max_event_bytes,
+            skip_existing=skip_existing,
+        )
+        _check_import_path("auth_type", auth_type)
+        _check_import_path("response_check", response_check)
+        _check_import_path("response_filter", response_filter)
+        self._source = HttpStreamingTrigger(
+            http_conn_id=http_conn_id,
+            auth_type=auth_type,
+            method=method,
+            endpoint=endpoint,
+            headers=headers,
+            data=data,
+            extra_options=extra_options,
+            paginator=paginator,
+            items_path=items_path,
+            response_check=response_check,
+            response_filter=response_filter,
+            page_retries=page_retries,
+            rate_limit=rate_limit,
+            allowed_hosts=allowed_hosts,
+            keep_alive=keep_alive,
+            warn_on_non_idempotent=warn_on_non_idempotent,
+        )
+        # There is no task, and so nothing of its context for response_check and response_filter.
+        self._source.context = {}
+
+    def arguments(self) -> dict[str, Any]:
+        of_tasks = {"log_response", "pagination_function", "retry_args"}
+        return {name: value for name, value in self._source.arguments().items() if name not in of_tasks}
+
+    def identity(self) -> dict[str, Any]:
+        return {name: value for name, value in self.arguments().items() if name in SOURCE_ARGUMENTS}
+
+    def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        return self._source.pages(cursor)
+
+
+def _check_import_path(name: str, value: Any) -> None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(
+            f"{name}: a watcher runs in the triggerer, to which no {type(value).__name__} can be sent: give "
+            "its import path"
+        )
 
 
 async def _following(

@@ -16,9 +16,12 @@ from msgspec.structs import replace
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import Fenced, StreamError
 from airflow_provider_iteration.streams.events import Page
+from airflow_provider_iteration.streams.opening import drop_older
 from airflow_provider_iteration.streams.options import StreamOptions
 from airflow_provider_iteration.streams.pacing import shared_pace
-from airflow_provider_iteration.streams.producer import produce
+from airflow_provider_iteration.streams.pausing import Pause
+from airflow_provider_iteration.streams.producer import Listener, produce
+from airflow_provider_iteration.streams.store import RowStore
 from airflow_provider_iteration.streams.writer import StreamWriter
 from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.xcom.iterable import XComIterable
@@ -43,9 +46,14 @@ class StreamingTrigger(BaseTrigger):
         plain JSON.
     """
 
+    row_store: RowStore | None = None
+    """Where the rows go, if not into the XComs of the task: set by tests, before the trigger is run."""
+
     def __init__(self, *, stream: StreamOptions | Mapping[str, Any] | None = None) -> None:
         super().__init__()
         self.stream_options = StreamOptions.from_json(stream)
+        self._pause = Pause()
+        self._listener: Listener | None = None
 
     @abstractmethod
     def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
@@ -72,8 +80,15 @@ class StreamingTrigger(BaseTrigger):
         return super().get_template_env(dag).overlay(undefined=jinja2.StrictUndefined)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Stream all pages, then end the task, or hand the reference to a worker, in one event."""
-        resume_from = asyncio.get_running_loop().time() + self.stream_options.min_seconds
+        """
+        Stream the pages, then end the task, or hand the reference to a worker, in one event.
+
+        The payload for a worker is ``{"reference": ..., "more": ...}``; ``more`` says that pages follow
+        those in the reference, which its handler is to have first.
+        """
+        options = self.stream_options
+        resume_from = asyncio.get_running_loop().time() + options.min_seconds
+        self._pause = self._next_pause()
         try:
             reference = await self.stream()
         except Fenced as error:
@@ -84,15 +99,24 @@ class StreamingTrigger(BaseTrigger):
             await _sleep_until(resume_from)
             raise
         if self._ends_here():
-            await self._store().set(self.stream_options.key, reference)
+            await self._store().set(options.key, reference)
             yield TaskSuccessEvent()
         else:
             await _sleep_until(resume_from)
-            yield TriggerEvent({"reference": reference.serialize()})
+            yield TriggerEvent({"reference": reference.serialize(), "more": self._pause.paused})
+
+    def listen(self, listener: Listener, pause: Pause) -> None:
+        """
+        Have a stream on a worker followed while it is written.
+
+        :param listener: is told of each new event, and awaited before the next page is asked for.
+        :param pause: ends the stream early.
+        """
+        self._listener, self._pause = listener, pause
 
     async def stream(self) -> XComIterable:
         """
-        Write all pages to the stream, in the triggerer or on a worker.
+        Write the pages to the stream, in the triggerer or on a worker.
 
         :return: the reference to the stream; it is not written.
         :raises Fenced: if another producer has taken the stream over.
@@ -107,8 +131,10 @@ class StreamingTrigger(BaseTrigger):
             log=platform.node(),
             foreign=_compat.to_serde,
         )
+        if options.results_key is not None:
+            await drop_older(self._store(), options.results_key, run)
         async with writer:
-            head = await produce(self.pages, writer, options)
+            head = await produce(self.pages, writer, options, pause=self._pause, tell=self._listener)
         self.log.info(
             "Stream %s: %d pages, %d items in %d chunks", options.key, head.pages, head.items, head.chunks
         )
@@ -132,6 +158,16 @@ class StreamingTrigger(BaseTrigger):
         limit = None if self.task is None else _compat.max_map_length(self.task, self._place().map_index)
         return self.stream_options if limit is None else replace(self.stream_options, max_map_length=limit)
 
+    def _next_pause(self) -> Pause:
+        options = self.stream_options
+        seconds = options.resume_every_seconds
+        return Pause(
+            handled=options.handled,
+            pages=options.resume_every_pages,
+            # The task does not resume before min_seconds anyway: no use in fetching nothing until then.
+            seconds=None if seconds is None else max(seconds, options.min_seconds),
+        )
+
     def _ends_here(self) -> bool:
         finish_on = self.stream_options.finish_on
         task: Any = self.task
@@ -139,13 +175,11 @@ class StreamingTrigger(BaseTrigger):
             return False
         return finish_on == "triggerer" or not _compat.has_task_listeners()
 
-    def _store(self) -> XComStore:
-        return XComStore(self._place(), _compat.config_float("message_timeout", 60.0))
+    def _store(self) -> RowStore:
+        return self.row_store or XComStore.of(self._place())
 
     def _place(self) -> XComPlace:
-        instance = self._task_instance_or_raise()
-        index = -1 if instance.map_index is None else instance.map_index
-        return XComPlace(instance.dag_id, instance.task_id, instance.run_id, index)
+        return XComPlace.of(self._task_instance_or_raise())
 
     def _task_instance_or_raise(self) -> Any:
         if self.task_instance is None:

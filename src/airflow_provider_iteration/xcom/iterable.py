@@ -66,12 +66,13 @@ class XComIterable(LazySequence):
             task=str(self.place),
             foreign=_compat.from_serde,
         )
-        return _Chunks(reader, self._description())
+        return _Chunks(reader, self)
 
     def _fetch(self, key: str) -> Any:
         return _compat.read_xcom(key=key, **self.place._asdict())
 
-    def _description(self) -> str:
+    def description(self) -> str:
+        """Return a short text that costs no read."""
         items = sum(extent.items * extent.chunks for extent in self.extents)
         return f"{items} items of {self.place.dag_id}.{self.place.task_id}"
 
@@ -82,7 +83,7 @@ class XComIterable(LazySequence):
         return hash((self.place, self.key, self.run, self.extents))
 
     def __repr__(self) -> str:
-        return f"XComIterable({self._description()}, not read)"
+        return f"XComIterable({self.description()}, not read)"
 
     def serialize(self) -> dict[str, Any]:
         """Return the reference as plain JSON, for Airflow's serialisation."""
@@ -109,9 +110,9 @@ class XComIterable(LazySequence):
 
 
 class _Chunks(Node):
-    def __init__(self, reader: ChunkReader, description: str) -> None:
+    def __init__(self, reader: ChunkReader, stream: XComIterable) -> None:
         self._reader = reader
-        self._description = description
+        self._stream = stream
 
     def __iter__(self) -> Iterator[Any]:
         return self._reader.items(0, len(self._reader))
@@ -122,5 +123,8 @@ class _Chunks(Node):
     def span(self, start: int, stop: int) -> Iterator[Any]:
         return self._reader.items(start, stop)
 
+    def identity(self) -> Any:
+        return self._stream.serialize()
+
     def describe(self) -> str:
-        return self._description
+        return self._stream.description()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.decorators.iterate import iterate
-from airflow_provider_iteration.exceptions import ItemsFailed
+from airflow_provider_iteration.exceptions import ItemsFailed, ResourceFailed
 from tests.support.state_store import MemoryStateStore
 from tests.unit.conftest import XComs
 from tests.unit.decorators.test_iterate import TaskInstance, execute
@@ -130,6 +131,54 @@ def test_process_that_dies_between_its_last_item_and_its_success(xcoms: XComs) -
     assert work.done == [3]  # for which no row was due
 
 
+def test_clear_after_the_retries_were_lowered_does_everything_anew(xcoms: XComs) -> None:
+    """Then the task may have as many tries as before, and it was a clear all the same."""
+    work, tries = Work(3), Tries()
+    tries.max_tries = 2
+    fail(tries, doubled(work, range(10), retries=2))
+    work.failing.clear()
+    tries.run(doubled(work, range(10), retries=2))
+    work.done.clear()
+    tries.run(doubled(work, range(10), retries=0))
+    assert sorted(work.done) == list(range(10))
+
+
+def test_clear_after_a_checkpoint_could_not_be_read_does_everything_anew(xcoms: XComs) -> None:
+    """What an earlier try left does not come back after a success that knew nothing of it."""
+    work, tries = Work(3), Tries()
+    fail(tries, doubled(work, range(10)))
+    rows = dict(tries.store.rows)
+    for key in tries.store.checkpoint_rows():
+        tries.store.rows[key] = '{"v": 1}'
+    work.failing.clear()
+    tries.run(doubled(work, range(10)))
+    tries.store.rows.update({key: rows[key] for key in tries.store.checkpoint_rows()})
+    tries.clear()
+    work.done.clear()
+    tries.run(doubled(work, range(10)))
+    assert sorted(work.done) == list(range(10))
+
+
+def test_try_without_checkpoints_ends_those_before_it(xcoms: XComs) -> None:
+    """Who turns them off for one try, because the code has changed, does not get old results back later."""
+    work, tries = Work(3), Tries()
+    fail(tries, doubled(work, range(10)))
+    work.failing.clear()
+    tries.run(doubled(work, range(10), checkpoint_every=None))
+    tries.clear()
+    work.done.clear()
+    tries.run(doubled(work, range(10)))
+    assert sorted(work.done) == list(range(10))
+
+
+def test_results_that_were_not_kept_are_made_anew(xcoms: XComs) -> None:
+    """A try that kept no results is of no use to one that needs them."""
+    work, tries = Work(1), Tries()
+    fail(tries, doubled(work, range(3), do_xcom_push=False))
+    work.failing.clear()
+    assert list(tries.run(doubled(work, range(3)))) == [0, 2, 4]
+
+
 def test_changed_input_is_done_again(xcoms: XComs) -> None:
     """An item is the one that was done only with the same input."""
     work, tries = Work(3), Tries()
@@ -204,6 +253,31 @@ def test_own_xcoms_are_pushed_again(xcoms: XComs) -> None:
     failing.clear()
     tries.run(make)
     assert tries.ti.pushed == {"seen_0": {"x": 0}, "seen_1": {"x": 1}}
+
+
+def test_item_whose_xcoms_cannot_be_kept_is_done_again(
+    xcoms: XComs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An XCom backend may take what JSON does not: no item fails for it, and no key is missing later."""
+    tries = Tries()
+    failing = {1}
+    told: list[int] = []
+
+    def push(x: int) -> None:
+        get_current_context()["ti"].xcom_push(key="seen", value=object() if x == 0 else x)
+        if x in failing:
+            raise ValueError("no")
+
+    def make() -> Any:
+        called = lambda context: told.append(context["ti"].index)  # noqa: E731
+        return iterate(on_success_callback=called)(push).override(task_id="t").iterate(x=[0, 1, 2])
+
+    fail(tries, make)
+    failing.clear()
+    tries.run(make)
+    assert set(tries.ti.pushed) == {"seen_0", "seen_1", "seen_2"}
+    assert sorted(told) == [0, 0, 1, 2]
+    assert "XComs ['seen_0'] are not kept for a retry" in caplog.text
 
 
 def test_indexed_results_are_pushed_again(xcoms: XComs) -> None:
@@ -369,6 +443,30 @@ def assert_large_results_survive(largest_row: int) -> None:
     assert max(len(tries.store.rows[key]) for key in tries.store.checkpoint_rows()) < largest_row
 
 
+def test_file_that_is_gone_costs_one_try(
+    xcoms: XComs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lifecycle rule of the storage may have deleted it: the try after that does the item again."""
+    monkeypatch.setenv("AIRFLOW__ITERATION__CHECKPOINT_PATH", f"file://{tmp_path}/checkpoints")
+    tries, failing = Tries(), {2}
+
+    def make() -> Any:
+        def big(x: int) -> str:
+            if x in failing:
+                raise ValueError("no")
+            return large(x)
+
+        return iterate(big).override(task_id="t").iterate(x=[0, 1, 2])
+
+    fail(tries, make)
+    failing.clear()
+    next((tmp_path / "checkpoints").rglob("1.json")).unlink()
+    with pytest.raises(ResourceFailed) as caught:
+        tries.run(make)
+    assert re.search("a file with a result.* is gone: the next try does its", str(caught.value.__cause__))
+    assert list(tries.run(make)) == [large(0), large(1), large(2)]
+
+
 def test_checkpoint_that_cannot_be_read(xcoms: XComs, caplog: pytest.LogCaptureFixture) -> None:
     """A retry that knows nothing is better than none."""
     work, tries = Work(1), Tries()
@@ -420,6 +518,30 @@ def test_operators_are_not_executed_again(xcoms: XComs, monkeypatch: pytest.Monk
     monkeypatch.setattr(Doubling, "failing", set())
     done.clear()
     assert list(tries.run(make)) == [0, 2, 4, 6, 8, 10]
+    assert done == [3]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"execution_timeout": timedelta(hours=1), "retries": 7}, {"default_args": {"retries": 5}}],
+    ids=["arguments", "default_args"],
+)
+def test_helping_a_failed_task_keeps_what_is_done(
+    xcoms: XComs, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    """Who gives a task more time or more retries wants it to go on."""
+    done: list[int] = []
+    monkeypatch.setattr(Doubling, "done", done)
+    monkeypatch.setattr(Doubling, "failing", {3})
+    tries = Tries()
+
+    def make(**more: Any) -> Callable[[], Any]:
+        return lambda: iterate(Doubling.partial(task_id="t", **more)).iterate(x=list(range(6)))
+
+    fail(tries, make())
+    monkeypatch.setattr(Doubling, "failing", set())
+    done.clear()
+    tries.run(make(**changed))
     assert done == [3]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -31,6 +34,7 @@ from airflow.sdk import (
     task_group,
     teardown,
 )
+from airflow.sdk.definitions._internal.expandinput import DictOfListsExpandInput
 from airflow.sdk.definitions.retry_policy import RetryDecision, RetryPolicy
 from airflow.sdk.exceptions import (
     AirflowException,
@@ -54,6 +58,7 @@ from airflow_provider_iteration._compat import ResolveMixin
 from airflow_provider_iteration.decorators.iterate import IterateTask, iterate
 from airflow_provider_iteration.exceptions import ItemsFailed
 from airflow_provider_iteration.iteration.input_field import Data, ResolvedInput
+from tests.support.state_store import MemoryStateStore
 from tests.support.streams import RUN_A
 from tests.unit.conftest import XComs
 from tests.unit.triggers.test_streaming_trigger import SeveralEvents
@@ -1115,3 +1120,108 @@ def test_more_that_is_refused_at_parse_time(make: Any, error: type[Exception], m
     """What can be known from the Dag is said there."""
     with pytest.raises(error, match=message), DAG("d", schedule=None):
         make()
+
+
+class Watermark(BaseOperator):
+    """Keeps a cursor in the task's state store, in its own thread or after a deferral."""
+
+    def __init__(self, *, number: int, defers: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.number = number
+        self.defers = defers
+
+    def execute(self, context: Any) -> int:
+        if self.defers:
+            self.defer(trigger=Numbers(count=self.number), method_name="keep")
+        return self.keep(context)
+
+    def keep(self, context: Any, event: Any = None) -> int:
+        store: Any = context["task_state_store"]
+        store.set("cursor", self.number)
+        kept: Any = get_current_context()
+        return int(kept["task_state_store"].get("cursor"))
+
+
+@pytest.mark.parametrize("defers", [False, True])
+def test_state_of_items_is_kept_apart(xcoms: XComs, defers: bool) -> None:
+    """Items of one task instance share no key, also those that defer."""
+    store = MemoryStateStore()
+    with DAG("d", schedule=None):
+        made = iterate(Watermark.partial(task_id="t", defers=defers)).iterate(number=[5, 6, 7])
+    assert list(execute(made, task_state_store=store)) == [5, 6, 7]
+    assert [store.get(f"cursor_{index}") for index in range(3)] == [5, 6, 7]
+    assert store.get("cursor") is None
+
+
+async def test_environment_is_never_changed_for_an_item(xcoms: XComs) -> None:
+    """It belongs to the process: items at the same time would see each other's."""
+    before = dict(os.environ)
+
+    def seen(x: int) -> bool:
+        return dict(os.environ) == before
+
+    assert await asyncio.to_thread(run, seen, {}, x=list(range(20))) == [True] * 20
+    assert dict(os.environ) == before
+
+
+def test_executor_of_the_loop_gets_an_error(xcoms: XComs) -> None:
+    """`run_in_executor` carries no context, as a bare thread does not; copy_context().run helps."""
+    told: list[str] = []
+
+    async def work(x: int) -> Any:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(RuntimeError, match="copy_context"):
+            await loop.run_in_executor(None, current_index)
+        told.append("refused")
+        return await loop.run_in_executor(None, copy_context().run, current_index)
+
+    assert run(work, x=["a", "b", "c"]) == [0, 1, 2]
+    assert told == ["refused"] * 3
+
+
+def test_labels_and_types_in_the_ui() -> None:
+    """operator_name is that of what is iterated; task_type stays the class that Airflow loads."""
+
+    class Named(Greeter):
+        custom_operator_name = "@task.named"
+
+    with DAG("d", schedule=None):
+        operator = iterate(Greeter.partial(task_id="t", greeting="a")).iterate(name=["b"])
+        named = iterate(Named.partial(task_id="n", greeting="a")).iterate(name=["b"])
+        function: Any = iterate(double).override(task_id="f").iterate(x=[1])
+    made = (operator, named, function.operator)
+    assert [each.operator_name for each in made] == ["Greeter", "@task.named", "@task.iterate"]
+    assert {each.task_type for each in made} == {"IterableOperator"}
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"a": [1, 2], "b": ["x", "y", "z"]},
+        {"a": {"k": 1, "l": 2}, "b": [1, 2]},
+        {"a": [1], "b": {"k": {"n": 1}}, "c": (7, 8)},
+        {"a": [], "b": [1]},
+    ],
+    ids=["lists", "mapping first", "mapping in the middle", "empty"],
+)
+def test_items_are_those_of_expand(inputs: dict[str, Any]) -> None:
+    """M4: the same arguments at the same place as Airflow gives to a mapped task."""
+    expanded = DictOfListsExpandInput(inputs)
+    count = math.prod(len(value) for value in inputs.values())
+    of_expand = [
+        dict(expanded.resolve({"ti": SimpleNamespace(map_index=index)})[0]) for index in range(count)
+    ]
+    assert list(ResolvedInput(inputs, whole=False).items()) == of_expand
+
+
+def test_each_output_in_a_list_is_one_mapping_of_arguments(xcoms: XComs) -> None:
+    """M4: iterate_kwargs() takes one mapping from each task in a list, as expand_kwargs() does."""
+    with DAG("d", schedule=None):
+
+        @task
+        def source() -> dict[str, int]:
+            return {}
+
+        first, second = (Given(source(), {"x": x}) for x in (1, 2))
+        made: Any = iterate(double).override(task_id="t").iterate_kwargs([first, second, {"x": 3}])
+    assert list(execute(made)) == [2, 4, 6]

@@ -165,3 +165,18 @@ def test_who_waits_for_a_commit_is_told() -> None:
     writer.add(done(7))
     assert writer.close(10)
     assert rows.told == [[7]]
+
+
+def test_failing_notice_does_not_end_the_thread() -> None:
+    """The iteration waits for it: what follows is committed all the same."""
+    rows = Rows()
+
+    def committed(items: Sequence[Done]) -> None:
+        raise RuntimeError("no thread can be started")
+
+    writer = CheckpointWriter(rows.write, committed, every=1, seconds=LONG)
+    for index in range(3):
+        writer.add(done(index))
+        assert writer.flush(10)
+    assert writer.close(10)
+    assert rows.written == [[0], [1], [2]]

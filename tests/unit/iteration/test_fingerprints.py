@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_iteration.iteration.fingerprints import Fingerprinter
+from airflow_provider_iteration.streams.lazy import LazyIterable, node_of, view
+from airflow_provider_iteration.streams.xcom_store import XComPlace
+from airflow_provider_iteration.xcom.iterable import XComIterable
 
 IN_ANOTHER_PROCESS = """
 from airflow_provider_iteration.iteration.fingerprints import Fingerprinter
@@ -79,3 +82,19 @@ def test_cyclic_value() -> None:
     value: list[Any] = []
     value.append(value)
     assert len(Fingerprinter()(value)) == 12
+
+
+def piped(run: str, method: str = "batched") -> LazyIterable:
+    """A pipeline over a stream and a list, of which no item can be read."""
+    stream = XComIterable(XComPlace("d", "t", "r"), key="k", run=run, extents=[], pages=0)
+    made: LazyIterable = getattr(stream.concat([1, 2]), method)(2 if method == "batched" else str)
+    return made
+
+
+def test_pipelines_are_told_apart_by_what_they_read_from() -> None:
+    """A stream that was written anew, another step, other items of a list: without reading an item."""
+    fingerprint = Fingerprinter()
+    assert fingerprint({"x": piped("a")}) == fingerprint({"x": piped("a")})
+    assert fingerprint(piped("a")) != fingerprint(piped("b"))
+    assert fingerprint(piped("a")) != fingerprint(piped("a", "map"))
+    assert fingerprint(view(node_of([1, 2]))) != fingerprint(view(node_of([1, 3])))

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from airflow_provider_iteration.iteration import IterateOptions, Iteration, Outcome
 from airflow_provider_iteration.iteration.results import InputOrder, ResultWriter
+from airflow_provider_iteration.streams.memory import MemoryStore
 from airflow_provider_iteration.streams.pacing import Pace
 from airflow_provider_iteration.streams.writer import StreamWriter
-from tests.support.memory_store import MemoryStore
 from tests.support.streams import RUN_A, read_stream
 
 

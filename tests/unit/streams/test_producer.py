@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_iteration.exceptions import LimitExceeded, TooLongToMap
 from airflow_provider_iteration.streams import Head, Page, head_key
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 from tests.support.streams import RUN_A, make_writer, pages_of, read_stream, write_stream
 
 

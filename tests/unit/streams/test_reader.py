@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_iteration.exceptions import CorruptChunk, MissingChunk
 from airflow_provider_iteration.streams import ChunkReader, Head, chunk_key
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 from tests.support.streams import RUN_A, pages_of, write_stream
 
 ITEMS = list(range(1000))

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_iteration.exceptions import Fenced, StreamError
 from airflow_provider_iteration.streams import Head, Page, StreamEvent, chunk_key, head_key
-from tests.support.memory_store import MemoryStore
+from airflow_provider_iteration.streams.memory import MemoryStore
 from tests.support.streams import RUN_A, RUN_B, make_writer, pages_of, read_stream, write_stream
 
 KEY = "return_value"

@@ -105,6 +105,20 @@ async def test_task_listener_is_a_reason_for_a_worker(xcoms: XComs, monkeypatch:
     assert type(event) is TriggerEvent
 
 
+async def test_pause_is_one_event_that_says_that_more_follows(xcoms: XComs) -> None:
+    """A batch that is over is told from the end of the stream; both are one event."""
+    options = {"finish_on": "worker", "results_key": "results", "resume_every_pages": 4}
+    (event,) = await run_trigger(Numbers(count=12, stream=options))
+    assert (event.payload["more"], event.payload["reference"]["pages"]) == (True, 5)
+
+
+async def test_end_is_one_event_that_says_that_nothing_follows(xcoms: XComs) -> None:
+    """The batch that the stream ends with needs no hop of its own to say so."""
+    options = {"finish_on": "worker", "results_key": "results", "resume_every_pages": 4, "handled": 8}
+    (event,) = await run_trigger(Numbers(count=12, stream=options))
+    assert event.payload["more"] is False
+
+
 async def test_failed_reference_fails_the_run(xcoms: XComs) -> None:
     """T6: a result that could not be pushed is no success."""
 
@@ -207,6 +221,6 @@ async def test_message_without_an_answer_is_an_error(xcoms: XComs, monkeypatch: 
     never = threading.Event()
     monkeypatch.setattr(_compat, "read_xcom", lambda **place: never.wait(30))
     store = XComStore(XComPlace("d", "t", "r"), timeout=0.05)
-    with pytest.raises(StoreTimeout, match=r"0\.05 s to the read of XCom 'k'"):
+    with pytest.raises(StoreTimeout, match=r"0\.05 s to the read of 'k'"):
         await store.get("k")
     never.set()
