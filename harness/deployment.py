@@ -164,6 +164,10 @@ class Deployment:
         """Set the state of a task instance, as the UI does."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})
 
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        """Delete a run, as the UI does."""
+        self._http.delete(f"/dags/{dag_id}/dagRuns/{run_id}").raise_for_status()
+
     def connect(self, conn_id: str, url: str) -> None:
         """Make or replace an HTTP connection that leads to a URL such as ``http://127.0.0.1:8080``."""
         address = httpx.URL(url)

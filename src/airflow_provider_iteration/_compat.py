@@ -9,6 +9,7 @@ where Airflow is loaded anyway: importing it is not cheap.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -52,12 +53,14 @@ __all__ = [
     "allowed_to_execute",
     "asset_states",
     "config_float",
+    "config_int",
     "config_text",
     "connections_once",
     "context_keys",
     "count_dag_runs",
     "current_context",
     "dag_run_state",
+    "delete_stored_xcom",
     "delete_xcom",
     "derived_output",
     "determine_kwargs",
@@ -75,6 +78,7 @@ __all__ = [
     "lend_dag",
     "max_map_length",
     "message_timeout",
+    "metadata_session",
     "new_outlet_events",
     "plain_outlet_events",
     "push_result",
@@ -83,12 +87,18 @@ __all__ = [
     "read_xcom",
     "render_fields",
     "retry_decision",
+    "serde_parts",
     "srv_base_url",
+    "stored_xcom",
     "time_limit",
     "to_serde",
+    "to_serde_parts",
     "trigger_failure",
     "write_xcom",
 ]
+
+SKIPPED_KEY = "skipmixin_key"
+"""The one XCom whose stored value the scheduler reads, past the backend (airflow.sdk.bases.skipmixin)."""
 
 
 def read_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
@@ -157,6 +167,14 @@ def config_float(name: str, fallback: float) -> float:
     return value
 
 
+def config_int(name: str) -> int:
+    """Read a whole number from the section ``[iteration]`` of the configuration; 0 if it is not set."""
+    from airflow.sdk.configuration import conf
+
+    value: int = conf.getint("iteration", name, fallback=0)
+    return value
+
+
 def message_timeout() -> float:
     """Return the seconds to wait for the answer to one message, as configured."""
     return config_float("message_timeout", 60.0)
@@ -168,6 +186,39 @@ def config_text(name: str, fallback: str) -> str:
 
     value: str = conf.get("iteration", name, fallback=fallback)
     return value
+
+
+def stored_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> Any:
+    """Return an XCom as it is stored, with a ``key`` and a ``value``, before a backend reads it. Blocks."""
+    # What a backend has for its deletions. Since 3.0.
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    return BaseXCom._get_xcom_db_ref(
+        key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index
+    )
+
+
+def delete_stored_xcom(*, key: str, dag_id: str, task_id: str, run_id: str, map_index: int = -1) -> None:
+    """Delete the row of an XCom, and nothing else. Blocks."""
+    # The message and the channel of ``BaseXCom.delete``. Since 3.0.
+    from airflow.sdk.execution_time.comms import DeleteXCom
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+
+    SUPERVISOR_COMMS.send(
+        DeleteXCom(key=key, dag_id=dag_id, task_id=task_id, run_id=run_id, map_index=map_index)
+    )
+
+
+@contextmanager
+def metadata_session() -> Iterator[Any]:
+    """Give a session of the metadata database, for a command; connections are looked up there too."""
+    # Since 2.0 (airflow.utils.session).
+    from airflow.utils.session import create_session
+
+    # How the SDK tells that it is not in a task; the scheduler sets it in the same way. Since 3.1.
+    os.environ["_AIRFLOW_PROCESS_CONTEXT"] = "server"
+    with create_session() as session:
+        yield session
 
 
 def has_mapped_dependants(task: Any) -> bool:
@@ -409,6 +460,26 @@ def to_serde(value: Any) -> Any:
     from airflow.sdk.serde import serialize
 
     return serialize(value)
+
+
+def serde_parts(data: Any) -> tuple[str, int, Any] | None:
+    """Return class name, version and content of a serialised object; None for anything else."""
+    # Since 3.1 (airflow.sdk.serde).
+    from airflow.sdk.serde import decode
+
+    try:
+        parts: tuple[str, int, Any] = decode(data)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return parts
+
+
+def to_serde_parts(class_name: str, version: int, content: Any) -> dict[str, Any]:
+    """Return what :func:`serde_parts` takes apart."""
+    from airflow.sdk.serde import encode
+
+    data: dict[str, Any] = encode(class_name, version, content)
+    return data
 
 
 def from_serde(data: Any) -> Any:

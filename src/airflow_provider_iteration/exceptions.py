@@ -208,6 +208,27 @@ class CorruptChunk(StreamError):
     """A row of a stream is there but does not belong where it is."""
 
 
+class MissingFile(IterationError):
+    """
+    The file of a value that the XCom backend has put into object storage is gone.
+
+    :param file: its path below ``[iteration] offload_path``.
+    :param task: the task whose value it is, in words.
+    """
+
+    def __init__(self, file: str, task: str) -> None:
+        super().__init__(file, task)
+        self.file = file
+        self.task = task
+
+    def __str__(self) -> str:
+        return (
+            f"a value of {self.task} is gone: there is no file {self.file!r} below [iteration] offload_path. "
+            "Was it removed by hand or by a lifecycle rule of the storage, or did the option name another "
+            "place when the value was stored? Run that task again"
+        )
+
+
 class ItemLimitExceeded(LimitExceeded):
     """
     The input of an iteration has more items than ``max_items`` allows; none beyond that was run.

@@ -54,6 +54,9 @@ def get_provider_info() -> dict[str, Any]:
                 "name": "stream",
             },
         ],
+        "cli": [
+            "airflow_provider_iteration.cli.get_iteration_cli_commands",
+        ],
         "config": {
             "iteration": {
                 "description": "Options of the package airflow-provider-iteration.",
@@ -78,6 +81,34 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "float",
                         "default": "10",
                         "example": "30",
+                    },
+                    "base_xcom_backend": {
+                        "description": "The XCom backend that XComIterableBackend wraps, as an import path. It is used only where [core]\nxcom_backend names airflow_provider_iteration.xcom.backend.XComIterableBackend.\n",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "default": "airflow.sdk.execution_time.xcom.BaseXCom",
+                        "example": "airflow.providers.common.io.xcom.backend.XComObjectStorageBackend",
+                    },
+                    "lazy_list_items": {
+                        "description": "Lists with more items than this are stored by XComIterableBackend as a stream, and come back as a lazy\nsequence. 0 leaves all lists as they are.\n",
+                        "version_added": "0.1.0",
+                        "type": "integer",
+                        "default": "0",
+                        "example": "10000",
+                    },
+                    "offload_bytes": {
+                        "description": "Values of more bytes than this, as JSON, are stored by XComIterableBackend in object storage, at\noffload_path. 0 leaves all values in the database.\n",
+                        "version_added": "0.1.0",
+                        "type": "integer",
+                        "default": "0",
+                        "example": "1048576",
+                    },
+                    "offload_path": {
+                        "description": "Where XComIterableBackend keeps values above offload_bytes, as a path or an address of object storage that\nworkers, triggerers and whoever runs `airflow iteration gc` can reach. Not shared with another deployment.\n",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "default": "",
+                        "example": "s3://conn_id@bucket/xcoms",
                     },
                 },
             },

@@ -14,6 +14,7 @@ from airflow_provider_iteration.iteration.checkpoint_writer import CheckpointWri
 from airflow_provider_iteration.iteration.checkpoints import KEY, Checkpoint, Done, ResultFiles, pack, row_key
 from airflow_provider_iteration.iteration.fingerprints import Fingerprinter
 from airflow_provider_iteration.iteration.outcomes import Outcome, Status
+from airflow_provider_iteration.storage import folder_names
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 
 log = logging.getLogger(__name__)
@@ -219,7 +220,8 @@ class CheckpointFiles:
     """
     Keeps texts in object storage, or any other place that fsspec knows.
 
-    The run is part of each path, for a lifecycle rule of the storage: nothing here deletes them.
+    The run is part of each path, for a lifecycle rule of the storage. Nothing here deletes them; ``airflow
+    iteration gc`` does.
 
     :param path: ``[iteration] checkpoint_path``, such as ``s3://conn_id@bucket/checkpoints``.
     :param place: the task instance.
@@ -230,8 +232,7 @@ class CheckpointFiles:
         from airflow.sdk import ObjectStoragePath
 
         self._base = ObjectStoragePath(path)
-        folder = self._base / _safe(place.dag_id) / _safe(place.run_id) / _safe(place.task_id)
-        self._folder = folder / str(place.map_index) / try_id[-8:]
+        self._folder = self._base.joinpath(*folder_names(place), try_id[-8:])
         self._made = False
 
     def write(self, index: int, text: str) -> str:
@@ -247,7 +248,3 @@ class CheckpointFiles:
         """Return a text."""
         text: str = (self._base / name).read_text(encoding="utf-8")
         return text
-
-
-def _safe(part: str) -> str:
-    return "".join(char if char.isalnum() or char in "-_.+:=" else "_" for char in part)

@@ -251,7 +251,9 @@ class StreamWriter:
         )
         if items:
             key = chunk_key(self._key, head.run, self._head.chunks, head.incarnation)
-            await self._store.set(key, await asyncio.to_thread(_row, self._head, head, items, self._foreign))
+            await self._store.set(
+                key, await asyncio.to_thread(chunk_row, self._head, head, items, self._foreign)
+            )
         return head
 
     async def _publish(self, head: Head) -> None:
@@ -259,7 +261,16 @@ class StreamWriter:
         self._head = head
 
 
-def _row(before: Head, after: Head, items: list[Any], foreign: Foreign | None) -> dict[str, Any]:
+def chunk_row(before: Head, after: Head, items: list[Any], foreign: Foreign | None) -> dict[str, Any]:
+    """
+    Return the row of one chunk, as plain JSON.
+
+    :param before: the head before it.
+    :param after: the head after it.
+    :param items: its items.
+    :param foreign: makes JSON of values of types that the codec does not know.
+    :raises TypeError: if an item cannot be stored; it names its index.
+    """
     encoded = encode_items(items, foreign, before.items)
     row = {
         "v": FORMAT_VERSION,

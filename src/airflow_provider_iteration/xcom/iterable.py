@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from airflow_provider_iteration import _compat
-from airflow_provider_iteration.streams.head import Extent, Head, plain_extents
+from airflow_provider_iteration.streams.head import ChunkMap, Extent, Head, chunk_key, plain_extents
 from airflow_provider_iteration.streams.lazy import LazySequence
 from airflow_provider_iteration.streams.nodes import Node
 from airflow_provider_iteration.streams.reader import ChunkReader
@@ -49,6 +49,12 @@ class XComIterable(LazySequence):
     def of_head(cls, place: XComPlace, key: str, head: Head) -> XComIterable:
         """Return the reference to what a head says is committed."""
         return cls(place, key=key, run=head.run, extents=head.extents, pages=head.pages)
+
+    def chunk_keys(self) -> list[str]:
+        """Return the keys of the XComs that the chunks are in."""
+        chunks = ChunkMap(self.extents)
+        numbers = range(chunks.chunks)
+        return [chunk_key(self.key, self.run, number, chunks.incarnation(number)) for number in numbers]
 
     @cached_property
     def _node(self) -> Node:

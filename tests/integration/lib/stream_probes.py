@@ -36,6 +36,14 @@ class CountingTrigger(StreamingTrigger):
             yield Page(number, cursor=number + 1)
 
 
+class TextsTrigger(CountingTrigger):
+    """Streams texts of 100 letters, one a page."""
+
+    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        for number in range(cursor or 0, self.count):
+            yield Page(f"{number:0100}", cursor=number + 1)
+
+
 class SeveralEventsTrigger(BaseTrigger):
     """An ordinary trigger that yields several events, of which Airflow honours the first."""
 
