@@ -9,6 +9,7 @@ whose next step the loop lost because a signal handler raised between two callba
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -33,7 +34,8 @@ def run_bounded(
     try:
         task = loop.create_task(main)
         try:
-            return loop.run_until_complete(task)
+            with _not_swallowed(lambda error: interrupt(error) or task.cancel()):
+                return loop.run_until_complete(task)
         except BaseException as error:
             if not task.done():
                 if not interrupt(error):
@@ -47,6 +49,29 @@ def run_bounded(
             _end_tasks(loop, seconds())
         finally:
             loop.close()
+
+
+@contextmanager
+def _not_swallowed(interrupt: Callable[[BaseException], object]) -> Iterator[None]:
+    """
+    Hear of what a signal handler raises where Python only reports it: in callbacks of weak references.
+
+    asyncio keeps its tasks in a set of these: with many short ones that is no rare moment.
+    """
+    previous = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        error = unraisable.exc_value
+        if error is None or isinstance(error, Exception):
+            previous(unraisable)
+        else:
+            interrupt(error)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = previous
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -312,6 +313,8 @@ def interrupted_after(seconds: float) -> Iterator[threading.Event]:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.03])
+# The signal may hit between the call that makes a coroutine and the task that would run it.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.usefixtures("interrupting")
 def test_signal_at_any_moment_comes_out_bare(delay: float) -> None:
     """Whether it hits an item, the engine between two items, or the loop: nothing is swallowed."""
@@ -323,6 +326,26 @@ def test_signal_at_any_moment_comes_out_bare(delay: float) -> None:
 
     with interrupted_after(delay) as begun, pytest.raises(Interrupt):
         Iteration(identity, endless(), IterateOptions(task_concurrency=3), direct=True).run_blocking()
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_signal_in_a_callback_that_may_raise_nothing() -> None:
+    """Python only reports what is raised in a callback of a weak reference; the run ends all the same."""
+
+    class Thing: ...
+
+    def gone(_: object) -> None:
+        raise Interrupt
+
+    async def work(_: int) -> None:
+        thing = Thing()
+        kept.append(weakref.ref(thing, gone))
+        del thing
+        await asyncio.Event().wait()
+
+    kept: list[Any] = []
+    with pytest.raises(Interrupt):
+        Iteration(work, range(5)).run_blocking()
 
 
 @pytest.mark.usefixtures("interrupting")
