@@ -59,6 +59,8 @@ __all__ = [
     "context_keys",
     "count_dag_runs",
     "current_context",
+    "current_dag",
+    "current_task_group",
     "dag_run_state",
     "delete_stored_xcom",
     "delete_xcom",
@@ -71,6 +73,7 @@ __all__ = [
     "has_triggerer_queues",
     "import_string",
     "in_mapped_task_group",
+    "is_mapped",
     "is_mapped_instance",
     "is_mapped_output",
     "is_resolvable",
@@ -81,6 +84,7 @@ __all__ = [
     "metadata_session",
     "new_outlet_events",
     "plain_outlet_events",
+    "plain_output",
     "push_result",
     "python_operator",
     "read_newest_xcom",
@@ -90,10 +94,12 @@ __all__ = [
     "serde_parts",
     "srv_base_url",
     "stored_xcom",
+    "task_states",
     "time_limit",
     "to_serde",
     "to_serde_parts",
     "trigger_failure",
+    "upstream_ids",
     "write_xcom",
 ]
 
@@ -309,6 +315,63 @@ def context_keys() -> frozenset[str]:
     from airflow.sdk.definitions.context import KNOWN_CONTEXT_KEYS
 
     return frozenset(KNOWN_CONTEXT_KEYS)
+
+
+def plain_output(value: Any) -> tuple[Any, str] | None:
+    """Return the task, and the key, that a task's output is of; None for what was made of outputs."""
+    # Since 3.0 (airflow.sdk.definitions.xcom_arg).
+    from airflow.sdk.definitions.xcom_arg import PlainXComArg
+
+    return (value.operator, value.key) if isinstance(value, PlainXComArg) else None
+
+
+def is_mapped(operator: Any) -> bool:
+    """Tell whether a task of a Dag file is mapped."""
+    # Since 3.0 (airflow.sdk.definitions.mappedoperator).
+    from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+    return isinstance(operator, MappedOperator)
+
+
+def current_dag() -> Any:
+    """Return the Dag in whose block a Dag file is; None outside of any."""
+    # Since 3.0 (airflow.sdk.definitions._internal.contextmanager).
+    from airflow.sdk.definitions._internal.contextmanager import DagContext
+
+    return DagContext.get_current()
+
+
+def current_task_group(dag: Any) -> Any:
+    """Return the task group in whose block a Dag file is; None outside of any."""
+    from airflow.sdk.definitions._internal.contextmanager import TaskGroupContext
+
+    return TaskGroupContext.get_current(dag)
+
+
+def upstream_ids(operator: BaseOperator) -> set[str]:
+    """
+    Return the tasks that must have ended before another begins: direct upstreams, and setups further up.
+
+    Airflow waits for these setups itself, but not where the trigger rule is ``always``.
+    """
+    # Since 2.7 (airflow.sdk.definitions._internal.node, airflow._shared.dagnode since 3.2).
+    setups = operator.get_upstreams_only_setups() if operator.has_dag() else ()
+    return {*operator.upstream_task_ids, *(setup.task_id for setup in setups)}
+
+
+def task_states(
+    dag_id: str, run_ids: Collection[str], task_ids: Collection[str]
+) -> dict[str, dict[str, str | None]]:
+    """
+    Ask for the states of tasks, on a worker or in a triggerer, in one message. Blocks: use a thread.
+
+    :return: run → task → state; of a mapped task there is one for each instance, as ``<task>_<index>``.
+    """
+    # Since 3.0 (airflow.sdk.execution_time.task_runner).
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    states = RuntimeTaskInstance.get_task_states(dag_id, task_ids=list(task_ids), run_ids=list(run_ids))
+    return {run: dict(tasks) for run, tasks in states.items()}
 
 
 def is_mapped_output(value: Any) -> bool:

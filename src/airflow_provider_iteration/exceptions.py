@@ -208,6 +208,61 @@ class CorruptChunk(StreamError):
     """A row of a stream is there but does not belong where it is."""
 
 
+class InputPaused(StreamError):
+    """The input of a live consumer cannot be read on for now; it is no failure."""
+
+
+class Starved(InputPaused):
+    """
+    The producer of a live stream has written nothing for a while.
+
+    :param seconds: for how long.
+    :param items: how many items were read before that.
+    """
+
+    def __init__(self, seconds: float, items: int) -> None:
+        super().__init__(seconds, items)
+        self.seconds = seconds
+        self.items = items
+
+    def __str__(self) -> str:
+        return f"nothing new in the live stream for {self.seconds:g} s; {self.items} items were read"
+
+
+class ProducerRestarted(InputPaused):
+    """
+    What was read of a live stream counts for nothing any more, because its producer began anew.
+
+    :param task: the producing task in words.
+    :param items: how many items were read before that.
+    """
+
+    def __init__(self, task: str, items: int) -> None:
+        super().__init__(task, items)
+        self.task = task
+        self.items = items
+
+    def __str__(self) -> str:
+        return f"{self.task} was run again: the {self.items} items that were read of it do not count any more"
+
+
+class ProducerFailed(StreamError):
+    """
+    The producer of a live stream has not succeeded, and will not.
+
+    :param task: the producing task in words.
+    :param state: how it ended.
+    """
+
+    def __init__(self, task: str, state: str) -> None:
+        super().__init__(task, state)
+        self.task = task
+        self.state = state
+
+    def __str__(self) -> str:
+        return f"{self.task} ended as {self.state}, so what was read of its stream does not count"
+
+
 class MissingFile(IterationError):
     """
     The file of a value that the XCom backend has put into object storage is gone.

@@ -19,6 +19,7 @@ from airflow_provider_iteration.iteration.operators import OF_THE_TASK, check_op
 from airflow_provider_iteration.iteration.options import IterateOptions, check_names
 from airflow_provider_iteration.iteration.resources import check_factories
 from airflow_provider_iteration.operators.iterable import FunctionSpec, IterableOperator, OperatorSpec
+from airflow_provider_iteration.operators.live import operator_class
 
 __all__ = ["IterateTask", "iterate"]
 
@@ -100,6 +101,8 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
     def _make(self, input: IterateInput) -> XComArg:
         kwargs = {name: value for name, value in self.kwargs.items() if name != "op_kwargs"}
         if self.is_teardown:
+            if input.live() is not None:
+                raise TypeError("live(): a teardown begins when other tasks have ended: leave live() out")
             if "trigger_rule" in kwargs:
                 raise ValueError("Trigger rule not configurable for teardown tasks.")
             kwargs["trigger_rule"] = TriggerRule.ALL_DONE_SETUP_SUCCESS
@@ -107,7 +110,7 @@ class IterateTask(_compat.TaskDecorator[Any, Any, Any]):
         task_id = _compat.get_unique_task_id(
             kwargs.pop("task_id"), kwargs.get("dag"), kwargs.get("task_group")
         )
-        operator = IterableOperator(
+        operator = operator_class(input)(
             task_id=task_id,
             work=FunctionSpec(self.function),
             input=input,
@@ -184,7 +187,7 @@ class IteratePartial:
             of_the_task["task_id"] = of_the_task["task_id"].removeprefix(group.child_id(""))
         own |= {name: of_the_task[name] for name in _ALSO_OF_ITEMS if name in of_the_task}
         kind = self._partial.operator_class
-        return IterableOperator(
+        return operator_class(input)(
             work=OperatorSpec(kind, own),
             input=input,
             constants=constants,

@@ -224,6 +224,7 @@ class Checkpoint:
         :param tries: numbers of tries, the latest first.
         """
         for attempt in tries:
+            of_later_tries = len(self._rows) << _PLACE_BITS
             for number in count():
                 key = row_key(attempt, number)
                 if (row := self._row(key)) is None:
@@ -233,7 +234,13 @@ class Checkpoint:
                     _RowIndex(key, row.inputs, frozenset(row.skipped), frozenset(map(int, row.extras)))
                 )
                 for position, index in enumerate(_indexes(row.indexes)):
-                    self._known.setdefault(index, first + position)
+                    # Of one try, the later row counts: it may have gone through its input more than once.
+                    if self._known.get(index, of_later_tries) >= of_later_tries:
+                        self._known[index] = first + position
+
+    def rows_of(self, attempt: int) -> int:
+        """Return how many rows of a try were read."""
+        return sum(row.key.startswith(row_prefix(attempt)) for row in self._rows)
 
     def find(self, index: int) -> Known | None:
         """Return where an item is, if it is done."""
@@ -289,7 +296,12 @@ class Checkpoint:
 
 def row_key(attempt: int, number: int) -> str:
     """Return the key of a row of a try."""
-    return f"{KEY}_{attempt}_{number:04}"
+    return f"{row_prefix(attempt)}{number:04}"
+
+
+def row_prefix(attempt: int) -> str:
+    """Return what the keys of all rows of a try begin with."""
+    return f"{KEY}_{attempt}_"
 
 
 def _fingerprint_at(inputs: str, position: int) -> str:

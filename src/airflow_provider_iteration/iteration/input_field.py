@@ -14,7 +14,8 @@ from airflow_provider_iteration.iteration.inputs import (
     known_total,
 )
 from airflow_provider_iteration.streams.lazy import LazyIterable
-from airflow_provider_iteration.xcom.pipeline import Pipeline, lazily
+from airflow_provider_iteration.xcom.live import LiveItems
+from airflow_provider_iteration.xcom.pipeline import LivePipeline, Pipeline, lazily
 
 
 class IterateInput(_compat.ResolveMixin):
@@ -37,6 +38,27 @@ class IterateInput(_compat.ResolveMixin):
             return ResolvedInput(with_data(self.value, context), whole=True)
         values = {name: with_data(part, context) for name, part in self.value.items()}
         return ResolvedInput(values, whole=False)
+
+    def live(self) -> LivePipeline | None:
+        """
+        Return the input that is read while it is written, if there is one.
+
+        :raises TypeError: if there are several, or if one is not a whole input.
+        """
+        inputs = {"iterate_kwargs()": self.value} if self.whole else self.value
+        found = [value for value in inputs.values() if isinstance(value, LivePipeline)]
+        for name, value in inputs.items():
+            if not isinstance(value, LivePipeline) and next(live_in(value), None) is not None:
+                raise TypeError(
+                    f"{name}: a live input is given as it is, not within a {type(value).__name__}"
+                )
+        if len(found) > 1:
+            raise TypeError(
+                "iterate(): one input can be live, and the other ones are held: leave live() out there"
+            )
+        if found and not self.whole and next(iter(inputs.values())) is not found[0]:
+            raise TypeError("iterate(): the live input comes first, because all others are read before it")
+        return found[0] if found else None
 
     def serialize(self) -> Any:
         """Return a summary, short whatever the input: this is what the stored Dag and the UI show."""
@@ -71,6 +93,12 @@ class ResolvedInput:
             return map(_data_arguments, checked_kwargs(_elements("iterate_kwargs", self._values, whole=True)))
         return combinations({name: _elements(name, value) for name, value in self._values.items()})
 
+    def live(self) -> LiveItems | None:
+        """Return the input that is read while it is written, if there is one."""
+        values = [self._values] if self._whole else self._values.values()
+        found = (value.value for value in values if isinstance(value, Data))
+        return next((value for value in found if isinstance(value, LiveItems)), None)
+
     def total(self) -> int | None:
         """Return the number of items, if it is known without reading any."""
         wrapped = [self._values] if self._whole else list(self._values.values())
@@ -100,6 +128,22 @@ def references_in(value: Any) -> Iterator[tuple[Any, str]]:
     elif isinstance(value, (list, tuple, set)):
         for member in value:
             yield from references_in(member)
+
+
+def live_in(value: Any) -> Iterator[LivePipeline]:
+    """
+    Yield the live pipelines that are anywhere in a value.
+
+    :param value: what was written in the Dag.
+    """
+    if isinstance(value, LivePipeline):
+        yield value
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from live_in(member)
+    elif isinstance(value, (list, tuple, set)):
+        for member in value:
+            yield from live_in(member)
 
 
 def with_data(value: Any, context: Mapping[str, Any]) -> Any:

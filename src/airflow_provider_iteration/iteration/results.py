@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from airflow_provider_iteration.iteration.outcomes import Outcome
@@ -53,6 +54,8 @@ class ResultWriter:
     """
     The sink of an iteration whose results become a stream. Skipped and failed items have no place in it.
 
+    What the stream holds already, when it is opened, are the first results: they are not written again.
+
     :param writer: an open writer of the stream.
     :param run: id of the run.
     :param options: what the stream may not exceed.
@@ -74,7 +77,9 @@ class ResultWriter:
         self._complete = complete
         self._order = InputOrder()
         self._ready: list[Any] = []
-        self._pages = 0
+        self._pages = writer.head.pages
+        self._known = writer.head.items
+        self._turn = asyncio.Lock()
 
     def __call__(self, outcome: Outcome) -> Awaitable[None] | None:
         """Take an outcome; what is returned is to be awaited before the next one."""
@@ -82,19 +87,45 @@ class ResultWriter:
             if next_one.status == "success":
                 self._count += 1
                 self._options.check_map_length(self._count)
-                self._ready.append(next_one.result)
+                if self._count > self._known:
+                    self._ready.append(next_one.result)
         return self.flush() if len(self._ready) >= BATCH_RESULTS else None
 
     async def flush(self) -> None:
         """Hand over the results that are in their places."""
-        results, self._ready = self._ready, []
-        if results:
+        async with self._turn:
+            results = list(self._ready)
+            if not results:
+                return
+            complete = results
             if self._complete is not None:
-                results = await asyncio.to_thread(self._complete, results)
-            event = StreamEvent(self._run, self._pages, Page(results, many=True), False)
-            self._pages += 1
+                complete = await asyncio.to_thread(self._complete, results)
+            event = StreamEvent(self._run, self._pages, Page(complete, many=True), False)
             await self._writer.write(event)
+            self._pages += 1
+            # Only now: what fails here is found, and raised, by the next one again.
+            del self._ready[: len(results)]
             await self._writer.ready()
+
+    async def flush_every(self, seconds: float, ended: asyncio.Event) -> None:
+        """
+        Hand over what is there again and again, for those who read along.
+
+        :param seconds: how long to wait in between.
+        :param ended: set when it is to end.
+        """
+        # Whatever it is, the next flush raises it.
+        with suppress(Exception):
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await ended.wait()
+                await self.flush()
+
+    async def pause(self) -> None:
+        """Write what is there, and leave the stream open."""
+        await self.flush()
+        await self._writer.flush()
 
     async def close(self) -> Head:
         """Write the rest, end the stream, and return its head."""

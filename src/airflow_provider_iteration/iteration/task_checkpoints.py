@@ -91,17 +91,23 @@ class TaskCheckpoints:
         """
         self._committed = committed
 
-    def load(self) -> None:
-        """Find out what earlier tries have done. Blocks."""
-        if self._try <= 1:
+    def load(self, *, goes_on: bool = False) -> None:
+        """
+        Find out what earlier tries have done. Blocks.
+
+        :param goes_on: whether this try has been at it before, and was deferred in between.
+        """
+        newest = self._try if goes_on else self._try - 1
+        if newest < 1:
             return
         try:
-            self._earlier.load(range(self._try - 1, self._finished_try(), -1))
+            self._earlier.load(range(newest, self._finished_try(), -1))
+            self._writer.rows = self._earlier.rows_of(self._try)
         except Exception:
             log.warning("the checkpoint cannot be read: all items are done anew", exc_info=True)
             self._earlier = Checkpoint(self._store, _compat.from_serde, self._files)
         if self.knows:
-            log.info("%d items were done by earlier tries", len(self._earlier))
+            log.info("%d items were done before", len(self._earlier))
 
     def noted(self, items: Iterable[Any]) -> Iterator[Any]:
         """Pass items on, and keep the fingerprint of each until it ends."""

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from airflow_provider_iteration import _compat
+from airflow_provider_iteration.exceptions import InputPaused
 from airflow_provider_iteration.iteration.outcomes import Outcome
 from airflow_provider_iteration.iteration.results import ResultWriter
 from airflow_provider_iteration.streams.head import Head
@@ -17,6 +19,9 @@ from airflow_provider_iteration.streams.writer import StreamWriter
 from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
+LINGER = 1.0
+"""Seconds after which those who read along see a result, if the database keeps up."""
+
 
 class TaskResults:
     """
@@ -25,9 +30,21 @@ class TaskResults:
     :param ti: the task instance.
     :param task: the task.
     :param complete: makes results of what stands for those of an earlier try; called in a thread.
+    :param anew: drop results that this try has written before; otherwise they are the first ones.
+    :param read_along: whether somebody follows the results while they are written.
     """
 
-    def __init__(self, ti: Any, task: Any, complete: Callable[[list[Any]], list[Any]] | None) -> None:
+    def __init__(
+        self,
+        ti: Any,
+        task: Any,
+        complete: Callable[[list[Any]], list[Any]] | None,
+        *,
+        anew: bool = True,
+        read_along: bool = False,
+    ) -> None:
+        self._anew = anew
+        self._read_along = read_along
         self._place = XComPlace.of(ti)
         self._options = StreamOptions(max_map_length=_compat.max_map_length(task, self._place.map_index))
         self._run = str(ti.id)
@@ -45,12 +62,37 @@ class TaskResults:
         store = XComStore.of(self._place)
         # A worker has its channel to itself: no rest after a write.
         writer = StreamWriter(
-            store, run=self._run, pace=Pace(rest=0.0), options=self._options, foreign=_compat.to_serde
+            store,
+            run=self._run,
+            pace=Pace(rest=0.0),
+            options=self._options,
+            foreign=_compat.to_serde,
+            anew=self._anew,
         )
         async with writer:
-            self._writer = ResultWriter(writer, self._run, options=self._options, complete=self._complete)
+            results = self._writer = ResultWriter(
+                writer, self._run, options=self._options, complete=self._complete
+            )
+            async with self._flushed(results):
+                try:
+                    yield
+                except InputPaused:
+                    await results.pause()
+                    raise
+            self._head = await results.close()
+
+    @asynccontextmanager
+    async def _flushed(self, results: ResultWriter) -> AsyncIterator[None]:
+        if not self._read_along:
             yield
-            self._head = await self._writer.close()
+            return
+        ended = asyncio.Event()
+        ticker = asyncio.create_task(results.flush_every(LINGER, ended))
+        try:
+            yield
+        finally:
+            ended.set()
+            await ticker
 
     def reference(self) -> XComIterable:
         """Return the reference to the results."""

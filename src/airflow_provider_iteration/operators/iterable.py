@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.functions import FunctionWork
 from airflow_provider_iteration.iteration.hooks import ItemHooks, ItemOptions
-from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput
+from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput, live_in
 from airflow_provider_iteration.iteration.item_context import RoutedContext, set_current
 from airflow_provider_iteration.iteration.operators import OperatorWork
 from airflow_provider_iteration.iteration.options import IterateOptions
@@ -146,6 +146,8 @@ class IterableOperator(BaseOperator):
     template_fields_renderers: ClassVar[dict[str, str]] = {"input": "json", "constants": "py"}
     shallow_copy_attrs = ("work", "input", "item_resources")
     ui_color = "#ffefeb"
+    is_read_live = False
+    """Whether a task of the same Dag follows the results while they are written."""
 
     def __init__(
         self,
@@ -166,6 +168,8 @@ class IterableOperator(BaseOperator):
         self.options = options or IterateOptions()
         self.item_resources = dict(item_resources or {})
         self.item_options = item_options or ItemOptions()
+        if next(live_in(self.constants), None) is not None:
+            raise TypeError("partial(): live() is for what is iterated over")
         if self.item_options.xcom_layout == "indexed" and not self.do_xcom_push:
             raise ValueError("xcom_layout='indexed': do_xcom_push=False keeps no results")
         self.custom_operator_name = operator_label
@@ -176,14 +180,33 @@ class IterableOperator(BaseOperator):
         self._checkpoints: TaskCheckpoints | None = None
         self._is_ending = False
 
-    def execute(self, context: Context) -> XComIterable | None:
+    def execute(self, context: Context) -> Any:
         """Work off the input; the result is a reference to the results."""
-        values: Mapping[str, Any] = context
+        return self.work_off(context)
+
+    def work_off(
+        self, context: Mapping[str, Any], *, goes_on: bool = False, keeps_results: bool = False
+    ) -> XComIterable | None:
+        """
+        Work off the input.
+
+        :param context: context of the task.
+        :param goes_on: whether this try has been at it before, and was deferred in between.
+        :param keeps_results: whether the results that it has written then are the first ones of all.
+        :return: a reference to the results.
+        """
+        values = context
         resolved: ResolvedInput = self.input
         hooks = self._hooks()
         work = self.work.bind(self, values, hooks)
-        checkpoints = self._checkpoints = self._open_checkpoints(values)
-        results = TaskResults(values["ti"], self, checkpoints.completed if checkpoints else None)
+        checkpoints = self._checkpoints = self._open_checkpoints(values, goes_on)
+        results = TaskResults(
+            values["ti"],
+            self,
+            checkpoints.completed if checkpoints else None,
+            anew=not keeps_results,
+            read_along=self.is_read_live,
+        )
         recorder = self._recorder(values, hooks, results, checkpoints)
         iteration = self._iteration = Iteration(
             work,
@@ -205,9 +228,17 @@ class IterableOperator(BaseOperator):
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
             summary = self._run(iteration, checkpoints, recorder, values)
         reference = results.reference() if self.do_xcom_push else None
+        self.confirm_input()
         if self._has_checkpoint(values, checkpoints):
             mark_finished(values, self.retries or 0)
         return self._finish(summary, reference, hooks, values)
+
+    def confirm_input(self) -> None:
+        """Check, once all items are done, that the input is still what counts."""
+
+    def progress(self) -> Progress | None:
+        """Return how far the iteration is; None before its beginning."""
+        return None if self._iteration is None else self._iteration.progress()
 
     def on_kill(self) -> None:
         """Start nothing new, commit what is done, and end what runs."""
@@ -246,7 +277,7 @@ class IterableOperator(BaseOperator):
             self._log_progress(iteration.progress())
             _keep_progress(context, iteration.progress())
 
-    def _open_checkpoints(self, context: Mapping[str, Any]) -> TaskCheckpoints | None:
+    def _open_checkpoints(self, context: Mapping[str, Any], goes_on: bool) -> TaskCheckpoints | None:
         if self.options.checkpoint_every is None or context.get("task_state_store") is None:
             return None
         checkpoints = TaskCheckpoints(
@@ -257,7 +288,7 @@ class IterableOperator(BaseOperator):
             seconds=self.options.checkpoint_seconds,
             keep_results=self.do_xcom_push,
         )
-        checkpoints.load()
+        checkpoints.load(goes_on=goes_on)
         return checkpoints
 
     def _has_checkpoint(self, context: Mapping[str, Any], checkpoints: TaskCheckpoints | None) -> bool:

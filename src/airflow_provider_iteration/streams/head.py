@@ -69,6 +69,10 @@ class Head(msgspec.Struct, frozen=True):
         """Return the head as the next incarnation of the producer opens it."""
         return msgspec.structs.replace(self, incarnation=self.incarnation + 1, log=log)
 
+    def succeeding(self, earlier: Head) -> Head:
+        """Return the head as the next incarnation of the producer of another one opens it, with nothing."""
+        return msgspec.structs.replace(self, incarnation=earlier.incarnation + 1)
+
     def extended(self, *, items: int, pages: int, size: int, cursor: Any) -> Head:
         """Return the head after one more chunk (none if ``items`` is 0)."""
         return msgspec.structs.replace(

@@ -20,19 +20,23 @@ def owns(mine: Head, found: Head) -> bool:
     return found.incarnation <= mine.incarnation
 
 
-async def open_head(store: RowStore, key: str, fresh: Head) -> Head:
+async def open_head(store: RowStore, key: str, fresh: Head, *, anew: bool = False) -> Head:
     """
     Open the head of a run, and return it as written.
 
     :param store: where the rows are.
     :param key: key of the stream.
     :param fresh: the empty head of the run.
+    :param anew: drop what the same run has written before, instead of going on after it.
     :raises Fenced: if the head belongs to a newer run.
     """
     row = await store.get(head_key(key))
     found = None if row is None else Head.from_row(row)
     if found is None:
         opened = fresh
+    elif found.run == fresh.run and anew:
+        await _drop_run(store, key, found)
+        opened = fresh.succeeding(found)
     elif found.run == fresh.run:
         opened = found.reopened(fresh.log)
     elif owns(fresh, found):

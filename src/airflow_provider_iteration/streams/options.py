@@ -62,7 +62,7 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
             if getattr(self, name) is not None:
                 _check_positive(name, getattr(self, name))
         if self.resume_every_seconds is not None:
-            _check_seconds("resume_every_seconds", self.resume_every_seconds)
+            check_seconds("resume_every_seconds", self.resume_every_seconds)
         for name in ("max_uncommitted_pages", "max_uncommitted_bytes", "chunk_bytes", "max_chunk_bytes"):
             _check_positive(name, getattr(self, name))
 
@@ -108,7 +108,14 @@ def _check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected at least 1, got {value}")
 
 
-def _check_seconds(name: str, value: Any) -> None:
+def check_seconds(name: str, value: Any) -> None:
+    """
+    Refuse what is no positive number of seconds.
+
+    :param name: the argument, for the error.
+    :raises TypeError: for another type.
+    :raises ValueError: for 0, less, or no finite number.
+    """
     if type(value) not in (int, float):
         raise TypeError(f"{name}: expected a number of seconds, got {type(value).__name__}")
     if not 0 < value < math.inf:

@@ -57,6 +57,7 @@ class StreamWriter:
     :param options: the stream's key, sizes and times.
     :param log: host whose log tells about this run.
     :param foreign: makes JSON of values of types that the codec does not know.
+    :param anew: drop what the same run has written before, instead of going on after it.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class StreamWriter:
         options: StreamOptions | None = None,
         log: str | None = None,
         foreign: Foreign | None = None,
+        anew: bool = False,
     ) -> None:
         self._foreign = foreign
+        self._anew = anew
         self._store = store
         self._options = options or StreamOptions()
         self._key = self._options.key
@@ -102,7 +105,7 @@ class StreamWriter:
         :raises Fenced: if a newer run has this stream already.
         """
         async with self._pace.turn():
-            self._head = await open_head(self._store, self._key, self._head)
+            self._head = await open_head(self._store, self._key, self._head, anew=self._anew)
         self._owned_at = asyncio.get_running_loop().time()
         self._order = EventOrder(self._head.run, self._head.pages)
         self._committer = asyncio.create_task(self._commit_all(), name=f"stream-writer-{self._head.run}")

@@ -12,6 +12,7 @@ from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.inputs import elements_of
 from airflow_provider_iteration.streams.lazy import LazyIterable, node_of, view
 from airflow_provider_iteration.streams.nodes import Sliced
+from airflow_provider_iteration.streams.options import check_seconds
 from airflow_provider_iteration.streams.step_arguments import (
     MISSING,
     check_batch_size,
@@ -20,8 +21,12 @@ from airflow_provider_iteration.streams.step_arguments import (
     check_zip,
     function_name,
 )
+from airflow_provider_iteration.streams.xcom_store import XComPlace
+from airflow_provider_iteration.xcom.live import LiveItems, live_items
 
-__all__ = ["Pipeline", "stream"]
+__all__ = ["LivePipeline", "Pipeline", "stream"]
+
+STARVE_SECONDS = 30.0
 
 
 class _Step(NamedTuple):
@@ -118,6 +123,25 @@ class Pipeline(_compat.ResolveMixin):
         self._check_inputs("concat", others)
         return self._with("concat", *others)
 
+    def live(self, *, starve_seconds: float = STARVE_SECONDS) -> LivePipeline:
+        """
+        Read the source while it is still being written. It comes last.
+
+        An iterated task begins when the producing task has its first page, follows it on a worker, and
+        succeeds only after that task has succeeded with what was read. Other tasks that the pipeline reads
+        from, in ``zip`` or ``concat``, are waited for.
+
+        :param starve_seconds: how long an iterated task keeps its worker while nothing new comes. After that
+            it waits in the triggerer, and goes on where it was.
+        :raises TypeError: if the source is not the output of one task, or for another type of number.
+        :raises ValueError: if the seconds are not more than 0.
+        """
+        check_seconds("starve_seconds", starve_seconds)
+        source, steps = self._source, self._steps
+        while isinstance(source, Pipeline):
+            source, steps = source._source, (*source._steps, *steps)
+        return LivePipeline(source, steps, starve_seconds=starve_seconds)
+
     def iter_references(self) -> Iterator[tuple[Any, str]]:
         yield from self._source.iter_references()
         for step in self._steps:
@@ -126,10 +150,7 @@ class Pipeline(_compat.ResolveMixin):
                     yield from argument.iter_references()
 
     def resolve(self, context: Mapping[str, Any]) -> LazyIterable:
-        items = lazily(self._source.resolve(context))
-        for step in self._steps:
-            items = step.applied(items, context)
-        return items
+        return self._finish(lazily(self._source.resolve(context)), context)
 
     def serialize(self) -> str:
         """Return a summary: this is what the stored Dag and the UI show."""
@@ -146,6 +167,11 @@ class Pipeline(_compat.ResolveMixin):
             "whose output .expand() takes"
         )
 
+    def _finish(self, items: LazyIterable, context: Mapping[str, Any]) -> LazyIterable:
+        for step in self._steps:
+            items = step.applied(items, context)
+        return items
+
     def _with(self, method: str, *arguments: Any, **options: Any) -> Pipeline:
         return Pipeline(self._source, (*self._steps, _Step(method, arguments, options)))
 
@@ -153,6 +179,53 @@ class Pipeline(_compat.ResolveMixin):
         check_others(method, others)
         for number, other in enumerate(others):
             _check_input(f"{method}(): argument {number}", other)
+
+
+class LivePipeline(Pipeline):
+    """
+    A pipeline whose source is read while it is written; made by :meth:`Pipeline.live`.
+
+    :param source: output of the task that is followed.
+    :param steps: what is done with its items.
+    :param starve_seconds: how long to keep a worker while nothing new comes.
+    """
+
+    def __init__(self, source: Any, steps: tuple[_Step, ...], *, starve_seconds: float) -> None:
+        super().__init__(source, steps)
+        self.starve_seconds = starve_seconds
+        self.producer, self.key = self._followed(source)
+        if hasattr(self.producer, "is_read_live"):
+            self.producer.is_read_live = True
+
+    def resolve(self, context: Mapping[str, Any]) -> LiveItems:
+        ti = context["ti"]
+        place = XComPlace(ti.dag_id, self.producer.task_id, ti.run_id)
+        return live_items(
+            place, self.key, str(ti.id), lazily, finish=lambda items: self._finish(items, context)
+        )
+
+    def serialize(self) -> str:
+        return f"{super().serialize()} | live()"
+
+    def live(self, *, starve_seconds: float = STARVE_SECONDS) -> LivePipeline:
+        raise TypeError(f"{self!r} is live already")
+
+    def _followed(self, source: Any) -> tuple[Any, str]:
+        if (output := _compat.plain_output(source)) is None:
+            raise TypeError(
+                f"live(): {self!r} does not begin with the output of one task as it is: write the steps of "
+                "XComArg.map(), zip() or concat() with stream()"
+            )
+        operator, key = output
+        if _compat.is_mapped(operator) or _compat.in_mapped_task_group(operator):
+            raise TypeError(
+                f"live(): the task {operator.task_id!r} is mapped, and only one task instance is followed: "
+                "leave live() out, or make one @task.stream or iterated task of it"
+            )
+        return operator, key
+
+    def _with(self, method: str, *arguments: Any, **options: Any) -> Pipeline:
+        raise TypeError(f"{method}(): live() comes last; write stream(...).{method}(...).live()")
 
 
 # As with other tasks' outputs, what is given to .expand() must look mappable to get as far as the message
@@ -203,6 +276,8 @@ def _check_input(what: str, value: Any) -> None:
         raise TypeError(f"{what} is the task {value.task_id!r}: give its .output")
     if not _compat.is_resolvable(value):
         raise TypeError(f"{what} must be a task's output or a pipeline, got {type(value).__name__}")
+    if isinstance(value, LivePipeline):
+        raise TypeError(f"{what} is {value!r}: live() comes last, after all other steps")
 
 
 def _argument_label(argument: Any) -> str:
