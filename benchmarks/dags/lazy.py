@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from airflow.sdk import dag, task
-from bench_probes import counted_reads, resident_mb
+from bench_probes import SlowPagesOperator, TimerOperator, counted_reads, resident_mb
 
 from airflow_provider_iteration import iterate, stream
+
+PAGES = 40
+PAGE_SECONDS = 1.0
+WAITERS = 200
+PRODUCERS = 20
 
 
 @dag(schedule=None, params={"rows": 1_000_000})
@@ -70,5 +76,55 @@ def bench_read_mapped() -> None:
     read.override(task_id="plain")(mapped)
 
 
-for make in (bench_generator, bench_read, bench_read_mapped):
+@iterate(task_concurrency=1)
+async def moment(page: int) -> float:
+    began = time.time()
+    await asyncio.sleep(PAGE_SECONDS)
+    return began
+
+
+def slow_pages() -> Any:
+    arguments = {"count": PAGES, "seconds": PAGE_SECONDS}
+    return SlowPagesOperator(task_id="pages", trigger_arguments=arguments).output
+
+
+@task
+def first(moments: Any) -> float:
+    return float(moments[0])
+
+
+@dag(schedule=None)
+def bench_live() -> None:
+    first(moment.iterate(page=stream(slow_pages()).live()))
+
+
+@dag(schedule=None)
+def bench_sequential() -> None:
+    first(moment.iterate(page=stream(slow_pages())))
+
+
+@dag(schedule=None, max_active_tasks=300)
+def bench_waiters() -> None:
+    """200 consumers that wait for producers which run and have nothing yet."""
+    for number in range(PRODUCERS):
+        arguments = {"count": 0, "seconds": 0.0, "ends": False}
+        pages = SlowPagesOperator(task_id=f"pages_{number}", trigger_arguments=arguments).output
+        for consumer in range(WAITERS // PRODUCERS):
+            moment.override(task_id=f"waits_{number}_{consumer}").iterate(page=stream(pages).live())
+
+
+@dag(schedule=None)
+def bench_timer() -> None:
+    TimerOperator(task_id="timer", timer_seconds=20.0)
+
+
+for make in (
+    bench_generator,
+    bench_read,
+    bench_read_mapped,
+    bench_live,
+    bench_sequential,
+    bench_waiters,
+    bench_timer,
+):
     make()

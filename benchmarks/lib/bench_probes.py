@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psutil
 from airflow.providers.http.hooks.http import HttpAsyncHook
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_iteration import _compat
+from airflow_provider_iteration.operators.streaming import StreamingOperator
+from airflow_provider_iteration.streams import Page
+from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 
 PROBE_SECONDS = 0.01
 
@@ -39,6 +44,58 @@ def counted_reads() -> Iterator[list[str]]:
         yield keys
     finally:
         _compat.read_xcom = read
+
+
+class SlowPagesTrigger(StreamingTrigger):
+    """Streams numbers, one a page, each of which takes some time; after the last one it waits for ever."""
+
+    def __init__(self, *, count: int, seconds: float, ends: bool = True, stream: Any = None) -> None:
+        super().__init__(stream=stream)
+        self.count = count
+        self.seconds = seconds
+        self.ends = ends
+
+    def arguments(self) -> dict[str, Any]:
+        return {"count": self.count, "seconds": self.seconds, "ends": self.ends}
+
+    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
+        for number in range(cursor or 0, self.count):
+            await asyncio.sleep(self.seconds)
+            yield Page(number, cursor=number + 1)
+        if not self.ends:
+            await asyncio.Event().wait()
+
+
+class SlowPagesOperator(StreamingOperator):
+    """
+    Streams from a :class:`SlowPagesTrigger`.
+
+    :param trigger_arguments: its arguments.
+    """
+
+    def __init__(self, *, trigger_arguments: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.trigger_arguments = trigger_arguments
+
+    def make_trigger(self, context: Any) -> SlowPagesTrigger:
+        return SlowPagesTrigger(**self.trigger_arguments)
+
+
+class TimerOperator(BaseOperator):
+    """
+    Sets a timer of Airflow's own, which ends the task in the triggerer.
+
+    :param timer_seconds: how long it is.
+    """
+
+    def __init__(self, *, timer_seconds: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.timer_seconds = timer_seconds
+
+    def execute(self, context: Any) -> None:
+        due = datetime.now(UTC) + timedelta(seconds=self.timer_seconds)
+        context["ti"].xcom_push(key="due", value=due.timestamp())
+        self.defer(trigger=DateTimeTrigger(moment=due, end_from_trigger=True), method_name="execute_complete")
 
 
 class LagTrigger(BaseTrigger):

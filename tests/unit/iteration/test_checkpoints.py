@@ -134,3 +134,18 @@ def test_repr_shows_no_result() -> None:
 def test_row_has_readable_names() -> None:
     """People read rows in the task's state."""
     assert {"indexes", "inputs", "results"} <= set(Row.__struct_fields__)
+
+
+def test_later_row_of_one_try_counts() -> None:
+    """A try may go through its input twice, with another input the second time."""
+    again = done(1, "new", fingerprint="f" * 12)
+    store = stored((1, 0, [done(0, "kept"), done(1, "old")]), (1, 1, [again]))
+    checkpoint = loaded(store, range(1, 0, -1))
+    assert (checkpoint.item(0).result, checkpoint.item(1).result) == ("kept", "new")
+    assert (checkpoint.rows_of(1), checkpoint.rows_of(11)) == (2, 0)
+
+
+def test_row_of_a_later_try_counts_more_than_all_earlier_ones() -> None:
+    """Whatever their numbers."""
+    store = stored((2, 0, [done(0, "second")]), (1, 0, [done(0, "first")]), (1, 1, [done(0, "first again")]))
+    assert loaded(store, range(2, 0, -1)).item(0).result == "second"
