@@ -236,7 +236,9 @@ class Poller:
         for run, waiters in by_run.items():
             wanted: dict[tuple[XComPlace, str], list[Waiter]] = defaultdict(list)
             for waiter in waiters:
-                if waiter.take_states(states.get(run, {})) and waiter.due <= self._clock():
+                # Half a pause early rather than a whole round late.
+                is_due = waiter.due <= self._clock() + FIRST_PAUSE / 2
+                if waiter.take_states(states.get(run, {})) and is_due:
                     wanted[waiter.producer, waiter.key].append(waiter)
             for (producer, key), those in wanted.items():
                 await self._look(producer, key, those)

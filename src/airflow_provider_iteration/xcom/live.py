@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_provider_iteration.streams.head import Head, head_key
 from airflow_provider_iteration.streams.lazy import LazyIterable, view
 from airflow_provider_iteration.streams.nodes import Node
 from airflow_provider_iteration.streams.recency import RunJudge
+from airflow_provider_iteration.streams.step_arguments import MISSING
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 from airflow_provider_iteration.xcom.iterable import XComIterable
 
@@ -87,6 +89,16 @@ class LiveItems(LazyIterable):
     @property
     def _node(self) -> Node:
         return self._finish(view(_Followed(self.follower, self._producer)))._node
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        items = iter(self)
+        try:
+            # One by one: the next one may be minutes away.
+            while (item := await asyncio.to_thread(next, items, MISSING)) is not MISSING:
+                yield item
+        except asyncio.CancelledError:
+            self.follower.stop()
+            raise
 
     def identity(self) -> Any:
         return repr(self)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +16,13 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_iteration import iterate, stream
 from airflow_provider_iteration.operators.live import LiveIterableOperator
+from airflow_provider_iteration.streams.following import Follower
+from airflow_provider_iteration.streams.recency import RunJudge
+from airflow_provider_iteration.streams.xcom_store import XComPlace
+from airflow_provider_iteration.xcom.live import LiveItems
 from airflow_provider_iteration.xcom.pipeline import LivePipeline
+from tests.support.streams import RUN_A
+from tests.unit.streams.test_following import Scripted
 
 
 @iterate
@@ -158,3 +165,23 @@ def test_impossible_place_is_a_value_error(make: Callable[[], Any], options: Any
     """With what to do instead."""
     with pytest.raises(ValueError, match=message):
         in_a_dag(make, **options)
+
+
+async def test_live_items_are_awaited_one_by_one() -> None:
+    """An item is handed over although the next one is not there."""
+    follower = Follower(Scripted(("running", RUN_A, 1)), task="t", judge=RunJudge(RUN_A), starve_seconds=None)
+    items = LiveItems(follower, XComPlace("d", "t", "r"), lambda items: items)
+    async for item in items:
+        assert item == (RUN_A, 0)
+        break
+
+
+async def test_waiting_in_a_coroutine_can_be_cancelled() -> None:
+    """The thread that waits ends too."""
+    follower = Follower(Scripted(("running", None, 0)), task="t", judge=RunJudge(RUN_A))
+    items = LiveItems(follower, XComPlace("d", "t", "r"), lambda items: items)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            async for _ in items:
+                pass
+    assert follower._stopped.is_set()
