@@ -62,6 +62,7 @@ def measure_mapped(airflow: Deployment) -> dict[str, Any]:
 
 def measure_live(airflow: Deployment) -> dict[str, Any]:
     """Measure 40 pages of a second each, with a second of work for each, live and one after the other."""
+    airflow.run("bench_warm_up")
     totals = {}
     for kind in ("live", "sequential"):
         run = airflow.run(f"bench_{kind}", seconds=300)

@@ -83,14 +83,20 @@ async def moment(page: int) -> float:
     return began
 
 
-def slow_pages() -> Any:
-    arguments = {"count": PAGES, "seconds": PAGE_SECONDS}
+def slow_pages(count: int = PAGES) -> Any:
+    arguments = {"count": count, "seconds": PAGE_SECONDS}
     return SlowPagesOperator(task_id="pages", trigger_arguments=arguments).output
 
 
 @task
 def first(moments: Any) -> float:
     return float(moments[0])
+
+
+@dag(schedule=None)
+def bench_warm_up() -> None:
+    """Pays for the first request of the triggerer."""
+    moment.iterate(page=stream(slow_pages(1)).live())
 
 
 @dag(schedule=None)
@@ -122,6 +128,7 @@ for make in (
     bench_generator,
     bench_read,
     bench_read_mapped,
+    bench_warm_up,
     bench_live,
     bench_sequential,
     bench_waiters,
