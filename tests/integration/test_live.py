@@ -88,6 +88,16 @@ def test_consumer_begins_before_its_producer_has_ended(stage: Stage) -> None:
     assert stage.airflow.inspect.xcom("followed", run, "collected") == words("a", 6)
 
 
+def test_consumer_with_a_time_limit_starts_on_a_worker(stage: Stage) -> None:
+    """It waits in the triggerer all the same."""
+    stage.tell("limited", open=0)
+    run = stage.airflow.trigger("limited")
+    stage.airflow.wait_task("limited", run, "handled", ["deferred"], 60)
+    stage.tell("limited")
+    assert stage.airflow.wait("limited", run) == "success"
+    assert stage.airflow.inspect.xcom("limited", run, "collected") == words("a", 4)
+
+
 def test_starved_consumer_gives_its_worker_back_and_goes_on(stage: Stage) -> None:
     """Ten times with FULL=1: nothing is done twice, and each result is in its place."""
     stage.forget("followed.seen")

@@ -16,6 +16,7 @@ from airflow_provider_iteration.iteration.input_field import IterateInput, Resol
 from airflow_provider_iteration.operators.iterable import IterableOperator
 from airflow_provider_iteration.streams.following import Place
 from airflow_provider_iteration.triggers.live import LiveTrigger
+from airflow_provider_iteration.triggers.polling import found_ended
 from airflow_provider_iteration.xcom.live import LiveItems, ended_as_in_airflow
 from airflow_provider_iteration.xcom.pipeline import LivePipeline
 
@@ -70,8 +71,12 @@ class LiveIterableOperator(IterableOperator):
         return StartTriggerArgs(trigger_cls=path, next_method=RESUME_METHOD, trigger_kwargs=arguments)
 
     def execute(self, context: Context) -> Any:
-        """Wait for the producing task, where that did not begin in the triggerer."""
-        self._wait()
+        """Begin where the task started on a worker: at once if all upstreams have ended, else by waiting."""
+        ti = context["ti"]
+        states = _compat.task_states(ti.dag_id, [ti.run_id], self._tasks())
+        if (found := found_ended(states.get(ti.run_id, {}), self._tasks())) is None:
+            return self._wait()
+        return self.execute_live(context, found._asdict())
 
     def execute_live(
         self,
@@ -138,14 +143,19 @@ class LiveIterableOperator(IterableOperator):
         )
 
     def _trigger(self, place: Mapping[str, Any] | None = None, min_seconds: float = 0.0) -> LiveTrigger:
-        producer = self._pipeline.producer.task_id
+        producer, *others = self._tasks()
         return LiveTrigger(
             producer=producer,
             key=self._pipeline.key,
-            others=sorted(_compat.upstream_ids(self) - {producer}),
+            others=others,
             place=None if place is None else dict(place),
             min_seconds=min_seconds,
         )
+
+    def _tasks(self) -> list[str]:
+        """Return the tasks that are waited for, the producing one first."""
+        producer = self._pipeline.producer.task_id
+        return [producer, *sorted(_compat.upstream_ids(self) - {producer})]
 
     def _items(self) -> LiveItems:
         resolved: ResolvedInput = self.input

@@ -61,7 +61,10 @@ class LiveTrigger(BaseTrigger):
         """Wait, then tell what was found: the ``run``, and which tasks have ``failed`` or ``skipped``."""
         ti: Any = self.task_instance
         if ti is None:
-            raise StreamError(f"{type(self).__name__} belongs to a task, and there is none")
+            raise StreamError(
+                "a live consumer waits in the triggerer, and this is none: with dag.test() it can only run "
+                "after the tasks that it waits for"
+            )
         place = Place.from_json(self.place)
         judge = RunJudge(str(ti.id))
         waiter = Waiter(XComPlace(ti.dag_id, self.producer, ti.run_id), self.key, self.others, judge, place)

@@ -135,9 +135,25 @@ class Waiter:
 
     def _settle(self, run: str | None, ended: Mapping[str, list[str | None]]) -> None:
         if not self.found.done():
-            failed = [task for task, states in ended.items() if FAILED & set(states)]
-            skipped = [task for task, states in ended.items() if SKIPPED in states]
-            self.found.set_result(Found(run, failed, skipped))
+            self.found.set_result(_found(run, ended))
+
+
+def found_ended(states: States, tasks: Sequence[str]) -> Found | None:
+    """
+    Return what a consumer would wait for if all the tasks have ended already; None if one has not.
+
+    :param states: task, or ``<task>_<index>``, → state.
+    :param tasks: ids of tasks.
+    """
+    ended = {task: list(_states_of(task, states, tasks)) for task in tasks}
+    has_ended = all(each and ENDED.issuperset(each) for each in ended.values())
+    return _found(None, ended) if has_ended else None
+
+
+def _found(run: str | None, ended: Mapping[str, list[str | None]]) -> Found:
+    failed = [task for task, states in ended.items() if FAILED & set(states)]
+    skipped = [task for task, states in ended.items() if SKIPPED in states]
+    return Found(run, failed, skipped)
 
 
 def _states_of(task: str, states: States, tasks: Sequence[str]) -> Iterator[str | None]:

@@ -37,6 +37,14 @@ def followed() -> None:
 
 
 @dag(schedule=None)
+def limited() -> None:
+    """Starts on a worker, so that the wait does not count towards its time."""
+    pages = GatedOperator(task_id="pages", name="limited").output
+    within = handled.override(execution_timeout=timedelta(seconds=60))
+    collected(within.partial(into="limited.seen").iterate(item=stream(pages).live()))
+
+
+@dag(schedule=None)
 def tried_again() -> None:
     pages = GatedOperator(
         task_id="pages", name="tried_again", retries=1, retry_delay=timedelta(seconds=0)
@@ -128,6 +136,7 @@ def lists_too() -> None:
 
 for make in (
     followed,
+    limited,
     tried_again,
     skipped_producer,
     failed_beside,

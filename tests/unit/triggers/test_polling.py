@@ -15,7 +15,7 @@ from airflow_provider_iteration.streams.recency import RunJudge
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 from airflow_provider_iteration.triggers import polling
 from airflow_provider_iteration.triggers.live import LiveTrigger
-from airflow_provider_iteration.triggers.polling import Found, Poller, Waiter
+from airflow_provider_iteration.triggers.polling import Found, Poller, Waiter, found_ended
 from tests.support.streams import RUN_A, RUN_B
 
 
@@ -190,3 +190,20 @@ def test_trigger_survives_serialisation() -> None:
     }
     path, again = LiveTrigger(**arguments).serialize()  # type: ignore[arg-type]
     assert (path.rpartition(".")[2], again) == ("LiveTrigger", arguments)
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ({"pages": "success", "other": "success"}, Found(None, [], [])),
+        ({"pages": "failed", "other_0": "skipped", "other_1": "success"}, Found(None, ["pages"], ["other"])),
+        ({"pages": "running", "other": "success"}, None),
+        ({"pages": "success"}, None),
+        ({"pages": "success", "other": None}, None),
+    ],
+)
+def test_nothing_is_waited_for_when_all_have_ended(
+    states: dict[str, str | None], expected: Found | None
+) -> None:
+    """A task that started on a worker then begins at once."""
+    assert found_ended(states, ["pages", "other"]) == expected
