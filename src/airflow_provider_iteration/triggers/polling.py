@@ -23,7 +23,6 @@ from airflow_provider_iteration.streams.following import (
     ENDED,
     FAILED,
     SKIPPED,
-    SUCCESS,
     WRITES,
     Place,
     generation_of,
@@ -39,6 +38,9 @@ FIRST_PAUSE = 2.0
 LONGEST_PAUSE = 15.0
 PAUSE_GROWTH = 1.5
 RUNS_AT_ONCE = 50
+
+FAILS: frozenset[str | None] = FAILED - {"removed"}
+"""As with ``all_success``: an instance that a mapped task has no more is no failure."""
 
 States = Mapping[str, str | None]
 AskStates = Callable[[str, Sequence[str], Sequence[str]], Awaitable[Mapping[str, States]]]
@@ -95,7 +97,7 @@ class Waiter:
         if not others <= ENDED:
             return False
         state = states.get(self.producer.task_id)
-        if state in ENDED or others - {SUCCESS}:
+        if state in ENDED or others & (FAILS | {SKIPPED}):
             self._settle(None, ended)
         return state in WRITES
 
@@ -151,7 +153,7 @@ def found_ended(states: States, tasks: Sequence[str]) -> Found | None:
 
 
 def _found(run: str | None, ended: Mapping[str, list[str | None]]) -> Found:
-    failed = [task for task, states in ended.items() if FAILED & set(states)]
+    failed = [task for task, states in ended.items() if FAILS & set(states)]
     skipped = [task for task, states in ended.items() if SKIPPED in states]
     return Found(run, failed, skipped)
 

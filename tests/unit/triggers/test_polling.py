@@ -114,6 +114,12 @@ async def test_instances_of_a_mapped_upstream_are_waited_for() -> None:
     await still_waits(airflow, lambda: airflow.states.update(other_1="success"), "other")
 
 
+async def test_instance_that_is_gone_is_no_failure() -> None:
+    """A mapped upstream has fewer instances than in an earlier run of it."""
+    airflow = Airflow({"pages": "running", "other_0": "success", "other_1": "removed"}, head())
+    assert await found(airflow, "other") == Found(RUN_A, [], [])
+
+
 async def test_failure_beside_is_found_at_once() -> None:
     """Before the producer has anything."""
     airflow = Airflow({"pages": None, "a": "failed", "b": "skipped"})
