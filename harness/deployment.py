@@ -217,9 +217,13 @@ class Deployment:
         self._exit.callback(self._end_parts)
         for name in PARTS:
             self._start_part(name, name)
-        self._wait(self._is_healthy, START_SECONDS, "the deployment is healthy")
+        self._wait(lambda: self._runs() and not self._unhealthy(), START_SECONDS, self._tell_health)
         self._http.headers["Authorization"] = f"Bearer {self._token()}"
-        self._wait(self._knows_dags, START_SECONDS, "the Dags are known")
+        self._wait(
+            lambda: self._runs() and not self._unknown_dags(),
+            START_SECONDS,
+            lambda: f"the Dags are known: {', '.join(self._unknown_dags())} not yet",
+        )
 
     def _copy_dags(self, folder: Path) -> None:
         for source in self._dags:
@@ -241,19 +245,33 @@ class Deployment:
         with ThreadPoolExecutor() as threads:
             list(threads.map(ManagedProcess.end, self._parts.values()))
 
-    def _is_healthy(self) -> bool:
-        with contextlib.suppress(httpx.HTTPError):
-            health = self._http.get("/monitor/health").json()
-            return all(health.get(part, {}).get("status") == "healthy" for part in _HEALTH_PARTS)
-        return False
+    def _runs(self) -> bool:
+        for part in self._parts.values():
+            if not part.is_alive():
+                raise RuntimeError(f"{part.name} ended while the deployment started:\n{part.tail()}")
+        return True
 
-    def _knows_dags(self) -> bool:
+    def _unhealthy(self) -> list[str]:
+        try:
+            health = self._http.get("/monitor/health").json()
+        except httpx.HTTPError as error:
+            return [f"api-server ({type(error).__name__})"]
+        return [
+            f"{part} {told}"
+            for part in _HEALTH_PARTS
+            if (told := health.get(part)) is None or told["status"] != "healthy"
+        ]
+
+    def _tell_health(self) -> str:
+        return f"the deployment is healthy: not {'; '.join(self._unhealthy())}"
+
+    def _unknown_dags(self) -> list[str]:
         files = {path.name for path in self._dag_files()}
         dags = self._http.get("/dags", params={"limit": 1000, "exclude_stale": False}).json()["dags"]
         errors = self._http.get("/importErrors").json().get("import_errors", [])
         if errors:
             raise RuntimeError(f"a Dag file cannot be imported: {errors[0]['stack_trace']}")
-        return files <= {Path(dag["fileloc"]).name for dag in dags}
+        return sorted(files - {Path(dag["fileloc"]).name for dag in dags})
 
     def _dag_files(self) -> list[Path]:
         assert self._home is not None
@@ -276,6 +294,8 @@ class Deployment:
             for part in self._parts.values():
                 alive = "" if part.is_alive() else " (ended)"
                 error.add_note(f"--- {part.name}{alive}\n{part.tail()}")
+            # Of a long report often only the end is seen.
+            error.add_note(f"--- {error}"[:3000])
             raise
 
     def _report(self, dag_id: str, run_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 
 STOP_SECONDS = 20.0
+_LISTENING_PORTS = range(15_000, 32_000)
 
 
 class ManagedProcess:
@@ -116,11 +118,17 @@ class ManagedProcess:
 
 
 def free_port() -> int:
-    """Return a TCP port of the loopback address that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """
+    Return a TCP port of the loopback address that is free now.
+
+    It is none of those that the kernel gives to outgoing connections: one of these could take it before the
+    program that it is meant for listens there.
+    """
+    for port in random.SystemRandom().sample(_LISTENING_PORTS, 50):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"none of 50 ports of {_LISTENING_PORTS} is free")
 
 
 def wait_until(

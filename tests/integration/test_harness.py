@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,3 +141,19 @@ def test_failed_start_leaves_no_process(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no such Dag"), Deployment([tmp_path / "broken.py"], home=home):
         pass
     assert processes_that_write_to(home) == []
+
+
+def test_part_that_ends_while_the_deployment_starts_is_named(tmp_path: Path) -> None:
+    """A start does not wait for an api-server that found its port taken."""
+    (tmp_path / "tiny.py").write_text(TINY)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        config = {"AIRFLOW__API__PORT": str(taken.getsockname()[1])}
+        with (
+            pytest.raises(
+                RuntimeError, match=r"api-server ended while the deployment started:\n(.|\n)*in use"
+            ),
+            Deployment([tmp_path / "tiny.py"], config=config),
+        ):
+            pass
