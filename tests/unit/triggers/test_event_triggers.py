@@ -188,7 +188,7 @@ async def test_unanswered_state_store_fails_the_watcher(monkeypatch: pytest.Monk
         def get(self, key: str, default: Any = None) -> Any:
             answered.wait(10)
 
-    monkeypatch.setattr(_compat, "config_float", lambda name, fallback: 0.05)
+    monkeypatch.setattr(_compat, "message_timeout", lambda: 0.05)
     with pytest.raises(StoreTimeout, match="read of 'stream"):
         await watch(Source(), events=1, state=Silent())
     answered.set()

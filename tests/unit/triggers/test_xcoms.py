@@ -121,7 +121,7 @@ async def test_unanswered_push_fails(xcoms: XComs, monkeypatch: pytest.MonkeyPat
         released.wait(10)
 
     xcoms.before_write = wait
-    monkeypatch.setattr(_compat, "config_float", lambda name, fallback: 0.05)
+    monkeypatch.setattr(_compat, "message_timeout", lambda: 0.05)
     with pytest.raises(PushFailed, match=r"no answer within 0\.05 s"):
         await push_xcom(with_task(), "pod", 1)
     released.set()
