@@ -61,7 +61,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A deployment whose only worker slot a waiting task must not hold."""
     evidence = tmp_path_factory.mktemp("live")
     with Deployment(
-        [HERE / "live_dags"],
+        [HERE / "live_dags", HERE.parents[1] / "examples" / "live" / "dags"],
         database="postgresql",
         config={"AIRFLOW__CORE__PARALLELISM": "1"},
         environment={"EVIDENCE": str(evidence)},
@@ -220,6 +220,15 @@ def test_pages_of_an_api_are_followed(stage: Stage) -> None:
         api.release(3)
         assert stage.airflow.wait("http_followed", run) == "success"
     assert stage.airflow.inspect.xcom("http_followed", run, "collected") == list(range(15))
+
+
+def test_example_of_the_guide_runs(stage: Stage) -> None:
+    """Every other order is enriched and loaded, and all of them are counted."""
+    with PagedApi(ApiSettings(pages=5, items=3)) as api:
+        stage.airflow.connect("shop", api.url)
+        run = stage.airflow.run("following", seconds=200)
+    found = [stage.airflow.inspect.xcom("following", run, name) for name in ("count", "total")]
+    assert found == [15, sum(len(f"order {number}") for number in range(0, 15, 2))]
 
 
 def test_what_is_no_stream_is_read_when_it_is_there(stage: Stage) -> None:
