@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_iteration.exceptions import InputPaused, ProducerFailed
 from airflow_provider_iteration.streams.following import Place
+from tests.support.following import Scripted, follow
 from tests.support.streams import RUN_A, RUN_B
-from tests.unit.streams.test_following import Scripted, follow
 
 RUNS = (RUN_A, RUN_B)
 Moment = tuple[str | None, str | None, int]

@@ -21,8 +21,8 @@ from airflow_provider_iteration.streams.recency import RunJudge
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 from airflow_provider_iteration.xcom.live import LiveItems
 from airflow_provider_iteration.xcom.pipeline import LivePipeline
+from tests.support.following import Scripted
 from tests.support.streams import RUN_A
-from tests.unit.streams.test_following import Scripted
 
 
 @iterate
