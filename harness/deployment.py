@@ -266,16 +266,12 @@ class Deployment:
         return f"the deployment is healthy: not {'; '.join(self._unhealthy())}"
 
     def _unknown_dags(self) -> list[str]:
-        files = {path.name for path in self._dag_files()}
-        dags = self._http.get("/dags", params={"limit": 1000, "exclude_stale": False}).json()["dags"]
         errors = self._http.get("/importErrors").json().get("import_errors", [])
         if errors:
             raise RuntimeError(f"a Dag file cannot be imported: {errors[0]['stack_trace']}")
-        return sorted(files - {Path(dag["fileloc"]).name for dag in dags})
-
-    def _dag_files(self) -> list[Path]:
         assert self._home is not None
-        return sorted((self._home / "dags").glob("*.py"))
+        files = {path.name for path in (self._home / "dags").glob("*.py")}
+        return sorted(files - self.inspect.dag_files())
 
     def _token(self) -> str:
         token: str = httpx.get(f"{self.address}/auth/token").json()["access_token"]

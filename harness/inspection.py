@@ -74,6 +74,10 @@ class Inspector:
         """Close the database connections."""
         self._engine.dispose()
 
+    def dag_files(self) -> set[str]:
+        """Return the names of the files whose Dags are known."""
+        return {Path(row[0]).name for row in self._rows("SELECT DISTINCT fileloc FROM dag")}
+
     def dag_run_state(self, dag_id: str, run_id: str) -> str | None:
         """Return the state of a Dag run, or None if there is none."""
         rows = self._rows(
