@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness import deployment
 from harness.deployment import Deployment
 from harness.processes import wait_until
 
@@ -140,6 +141,21 @@ def test_failed_start_leaves_no_process(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with pytest.raises(RuntimeError, match="no such Dag"), Deployment([tmp_path / "broken.py"], home=home):
         pass
+    assert processes_that_write_to(home) == []
+
+
+def test_start_that_takes_too_long_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try is told in the end; the second one fails the tests, and leaves no process either."""
+    told: list[str] = []
+    monkeypatch.setattr(deployment, "START_SECONDS", 0.5)
+    monkeypatch.setattr(deployment, "failed_starts", told)
+    (tmp_path / "tiny.py").write_text(TINY)
+    home = tmp_path / "home"
+    with pytest.raises(TimeoutError, match="healthy: not"), Deployment([tmp_path / "tiny.py"], home=home):
+        pass
+    assert (len(told), "--- triggerer" in told[0]) == (1, True)
     assert processes_that_write_to(home) == []
 
 
