@@ -60,8 +60,8 @@ from airflow_provider_iteration.exceptions import ItemsFailed
 from airflow_provider_iteration.iteration.input_field import Data, ResolvedInput
 from tests.support.state_store import MemoryStateStore
 from tests.support.streams import RUN_A
+from tests.support.triggers import SeveralEvents
 from tests.unit.conftest import XComs
-from tests.unit.triggers.test_streaming_trigger import SeveralEvents
 
 
 def current_index() -> Any:

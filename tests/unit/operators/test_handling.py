@@ -24,9 +24,8 @@ from airflow_provider_iteration.streams import Page, StreamEvent, StreamOptions
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from tests.support.hops import Task
 from tests.support.streams import RUN_A, RUN_B
-from tests.support.triggers import run_trigger
+from tests.support.triggers import Numbers, SeveralEvents, run_trigger
 from tests.unit.conftest import XComs
-from tests.unit.triggers.test_streaming_trigger import Numbers, SeveralEvents
 
 Handle = Callable[[Sequence[StreamEvent], Context], Any]
 EVERY_WAY: list[dict[str, Any]] = [{}, {"resume_every_pages": 4}, {"deferrable": False}]

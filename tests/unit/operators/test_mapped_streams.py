@@ -14,9 +14,8 @@ from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import TooLongToMap
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from tests.support.streams import RUN_A
-from tests.support.triggers import give_task
+from tests.support.triggers import Numbers, give_task
 from tests.unit.conftest import XComs
-from tests.unit.triggers.test_streaming_trigger import Numbers
 
 
 class NumbersOperator(StreamingOperator):

@@ -16,7 +16,7 @@ from airflow_provider_iteration.operators.http import HttpStreamingOperator
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.pagination import Cursor
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
-from tests.unit.triggers.test_streaming_trigger import Numbers
+from tests.support.triggers import Numbers
 
 
 def make(dag: DAG | None = None, **arguments: Any) -> HttpStreamingOperator:

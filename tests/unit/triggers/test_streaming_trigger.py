@@ -6,11 +6,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from airflow.triggers.base import BaseTrigger, TaskFailedEvent, TaskSuccessEvent, TriggerEvent
+from airflow.triggers.base import TaskFailedEvent, TaskSuccessEvent, TriggerEvent
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import StoreTimeout, StreamError
@@ -19,41 +19,8 @@ from airflow_provider_iteration.streams.xcom_store import XComPlace, XComStore
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger, TriggerStream
 from airflow_provider_iteration.xcom.iterable import XComIterable
 from tests.support.streams import RUN_A, RUN_B
-from tests.support.triggers import give_task, run_trigger
+from tests.support.triggers import Numbers, SeveralEvents, give_task, run_trigger
 from tests.unit.conftest import XComs
-
-
-class Numbers(StreamingTrigger):
-    """Streams numbers."""
-
-    def __init__(self, *, count: int, stream: Any = None) -> None:
-        super().__init__(stream=stream)
-        self.count = count
-
-    def arguments(self) -> dict[str, Any]:
-        return {"count": self.count}
-
-    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
-        for number in range(cursor or 0, self.count):
-            yield Page(number, cursor=number + 1)
-
-
-class SeveralEvents(BaseTrigger):
-    """An ordinary trigger that yields several events."""
-
-    def __init__(self, count: int, ending: type[Any] | None = None) -> None:
-        super().__init__()
-        self.count = count
-        self.ending = ending
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return f"{__name__}.SeveralEvents", {"count": self.count}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        for number in range(self.count):
-            yield TriggerEvent(number)
-        if self.ending:
-            yield self.ending()
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,8 @@ import pytest
 from airflow_provider_iteration.streams import Extent
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 from airflow_provider_iteration.xcom.iterable import XComIterable
-from tests.support.triggers import give_task
+from tests.support.triggers import Numbers, give_task
 from tests.unit.conftest import XComs
-from tests.unit.triggers.test_streaming_trigger import Numbers
 
 
 class Two:

@@ -25,9 +25,8 @@ from airflow_provider_iteration.streams import chunk_key
 from airflow_provider_iteration.streams.lazy import LazyIterable, LazySequence
 from airflow_provider_iteration.xcom.iterable import XComIterable
 from tests.support.streams import RUN_A
-from tests.support.triggers import give_task
+from tests.support.triggers import Numbers, give_task
 from tests.unit.conftest import XComs
-from tests.unit.triggers.test_streaming_trigger import Numbers
 
 
 @task
