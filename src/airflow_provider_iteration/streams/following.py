@@ -134,6 +134,7 @@ class Follower:
         self._stopped = threading.Event()
         self._expected: Place | None = None
         self._place: Place | None = None
+        self._at_end = False
 
     @property
     def place(self) -> Place | None:
@@ -166,13 +167,14 @@ class Follower:
         :raises ProducerFailed: if it has ended otherwise than by a success.
         :raises MissingChunk: if rows of a finished stream are gone.
         """
-        self._place = None
+        self._place, self._at_end = None, False
         pause, since = FIRST_PAUSE, self._clock()
         while True:
             found, ended = self._look()
             before = self._taken
             yield from self._read(found) if isinstance(found, Committed) else found
             if ended:
+                self._at_end = True
                 return
             if self._taken > before:
                 pause, since = FIRST_PAUSE, self._clock()
@@ -184,17 +186,27 @@ class Follower:
 
     def confirm(self) -> None:
         """
-        Check once more that what was read is the result of the producer, and that this has succeeded.
+        Wait for the end of the producer, and check that what was read is its result, or the beginning of it.
 
         :raises ProducerRestarted: if it is not, or not any more.
         :raises ProducerFailed: if it will not be.
         """
-        state = self._state()
+        # A pipeline may end before its source does: zip() with a shorter input.
+        pause = FIRST_PAUSE
+        while (state := self._state()) in WRITES and not self._at_end:
+            if self._stopped.wait(pause):
+                raise StreamError(f"the wait for the end of {self._task} was stopped")
+            pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
         result = self._producer.result() if state == SUCCESS else None
         if self._place is None and state == SUCCESS:
             return
-        if not isinstance(result, Committed) or result.place() != self._place:
+        if not isinstance(result, Committed) or not self._is_beginning_of(result):
             raise self._restarted()
+
+    def _is_beginning_of(self, result: Committed) -> bool:
+        if self._place is None or self._at_end:
+            return self._place == result.place()
+        return self._place.goes_on_in(result)
 
     @property
     def _taken(self) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -190,3 +191,12 @@ def test_older_run_that_goes_on_growing_is_the_present_one() -> None:
 def test_pauses_grow_to_a_bound() -> None:
     """A slow producer is not asked every second."""
     assert following.FIRST_PAUSE < following.LONGEST_PAUSE <= 15
+
+
+def test_reader_that_needs_no_more_items_waits_for_the_end_of_the_producer() -> None:
+    """What zip() with a shorter input leaves unread does not count as another run."""
+    producer = Scripted(("running", RUN_A, 4), ("running", RUN_A, 6), ("success", RUN_A, 9))
+    follower = follow(producer)
+    assert numbers(itertools.islice(follower, 3)) == [0, 1, 2]
+    follower.confirm()
+    assert producer.state() == "success"
