@@ -19,23 +19,9 @@ from airflow_provider_iteration.testing import remade, run_interrupted, run_trig
 from airflow_provider_iteration.triggers.http import HttpStreamingTrigger
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
 from harness.api import ApiSettings, PagedApi
+from tests.support.triggers import Numbers
 
 FEW = {"max_uncommitted_pages": 4}
-
-
-class Numbers(StreamingTrigger):
-    """A trigger as it should be."""
-
-    def __init__(self, *, count: int, stream: Any = None) -> None:
-        super().__init__(stream=stream)
-        self.count = count
-
-    def arguments(self) -> dict[str, Any]:
-        return {"count": self.count}
-
-    async def pages(self, cursor: Any) -> AsyncGenerator[Page, None]:
-        for number in range(cursor or 0, self.count):
-            yield Page(number, cursor=number + 1)
 
 
 class WithoutCursors(Numbers):
