@@ -214,18 +214,25 @@ class InputPaused(StreamError):
 
 class Starved(InputPaused):
     """
-    The producer of a live stream has written nothing for a while.
+    The producer of a live stream has written nothing for a while, or has not ended.
 
     :param seconds: for how long.
     :param items: how many items were read before that.
+    :param needs_end: whether no more items are needed, and only the producer's end is waited for.
     """
 
-    def __init__(self, seconds: float, items: int) -> None:
-        super().__init__(seconds, items)
+    def __init__(self, seconds: float, items: int, needs_end: bool = False) -> None:
+        super().__init__(seconds, items, needs_end)
         self.seconds = seconds
         self.items = items
+        self.needs_end = needs_end
 
     def __str__(self) -> str:
+        if self.needs_end:
+            return (
+                f"no more than {self.items} items of the live stream are needed, and its producer has not "
+                f"ended for {self.seconds:g} s"
+            )
         return f"nothing new in the live stream for {self.seconds:g} s; {self.items} items were read"
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +49,22 @@ def test_end_of_a_follower_is_the_end_of_the_producer(history: list[Moment], rea
         assert state == "success"
         assert found == [(run, index) for index in range(items)]
         follower.confirm()
+
+
+@given(histories(), st.integers(0, 4))
+def test_reader_that_stops_early_has_read_the_beginning_of_the_end(
+    history: list[Moment], needed: int
+) -> None:
+    """As zip() with a shorter input does: it is confirmed only once the producer has succeeded with it."""
+    state, run, items = history[-1]
+    follower = follow(Scripted(*history), starve=60)
+    try:
+        found = list(itertools.islice(follower, needed))
+        follower.confirm()
+    except ProducerFailed:
+        assert state != "success"
+    except InputPaused:
+        assert len(history) > 1
+    else:
+        assert state == "success"
+        assert found == [(run, index) for index in range(min(items, needed))]

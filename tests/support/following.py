@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from airflow_provider_iteration.exceptions import MissingChunk
@@ -70,10 +70,11 @@ def follow(
     starve: float | None = None,
     run: str | None = None,
     expected: Place | None = None,
+    is_busy: Callable[[], bool] = lambda: False,
 ) -> Follower:
     """Return a follower whose waits take no time."""
     clock = Clock(producer)
     follower = Follower(producer, task="a task", judge=RunJudge(own, clock), clock=clock)
-    follower.follow(run=run, expected=expected, starve_seconds=starve)
+    follower.follow(run=run, expected=expected, starve_seconds=starve, is_busy=is_busy)
     follower._stopped.wait = clock.wait  # type: ignore[method-assign, assignment]
     return follower

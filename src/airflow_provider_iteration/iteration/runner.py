@@ -13,7 +13,12 @@ from typing import Any
 
 import msgspec
 
-from airflow_provider_iteration.exceptions import ItemLimitExceeded, ItemsFailed, IterationStopped
+from airflow_provider_iteration.exceptions import (
+    InputPaused,
+    ItemLimitExceeded,
+    ItemsFailed,
+    IterationStopped,
+)
 from airflow_provider_iteration.iteration.attempts import (
     Call,
     CoroutineAttempts,
@@ -149,6 +154,8 @@ class Iteration:
         :raises IterationStopped: if :meth:`stop` was called.
         :raises TooManyStuck: if more items than may be in flight are beyond their timeout and do not end.
         :raises ResourceFailed: if a resource cannot be entered or left.
+        :raises InputPaused: if the input says that there are no more items for now. It is no failure:
+            resources are left as after a success.
         """
         if self._loop is not None:
             raise RuntimeError("an iteration runs once: make another one")
@@ -164,6 +171,10 @@ class Iteration:
         try:
             await self._run(resources, mailbox)
             self._raise_if_failed()
+        except InputPaused:
+            # What is done counts, so a transaction of the items is not to be rolled back.
+            await resources.exit(None)
+            raise
         except BaseException as error:
             await resources.exit(error, self._exit_seconds(error))
             raise

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -51,10 +51,19 @@ class TaskResults:
         self._complete = complete
         self._writer: ResultWriter | None = None
         self._head: Head | None = None
+        self._is_paused = False
 
     def __call__(self, outcome: Outcome) -> Any:
         assert self._writer is not None
         return self._writer(outcome)
+
+    def noting_pause(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Pass items on, and take note if there are no more of them for now: the stream stays open then."""
+        try:
+            yield from items
+        except InputPaused:
+            self._is_paused = True
+            raise
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[None]:
@@ -74,12 +83,11 @@ class TaskResults:
                 writer, self._run, options=self._options, complete=self._complete
             )
             async with self._flushed(results):
-                try:
-                    yield
-                except InputPaused:
-                    await results.pause()
-                    raise
-            self._head = await results.close()
+                yield
+            if self._is_paused:
+                await results.pause()
+            else:
+                self._head = await results.close()
 
     @asynccontextmanager
     async def _flushed(self, results: ResultWriter) -> AsyncIterator[None]:

@@ -210,7 +210,7 @@ class IterableOperator(BaseOperator):
         recorder = self._recorder(values, hooks, results, checkpoints)
         iteration = self._iteration = Iteration(
             work,
-            checkpoints.noted(resolved.items()) if checkpoints else resolved.items(),
+            results.noting_pause(checkpoints.noted(resolved.items()) if checkpoints else resolved.items()),
             self.options,
             sink=recorder,
             # Entered after the others, and left before them.
@@ -228,7 +228,6 @@ class IterableOperator(BaseOperator):
         with _compat.connections_once(self.work.connections()), _compat.current_context(RoutedContext()):
             summary = self._run(iteration, checkpoints, recorder, values)
         reference = results.reference() if self.do_xcom_push else None
-        self.confirm_input()
         if self._has_checkpoint(values, checkpoints):
             mark_finished(values, self.retries or 0)
         return self._finish(summary, reference, hooks, values)
@@ -265,6 +264,7 @@ class IterableOperator(BaseOperator):
         has_succeeded = False
         try:
             summary = iteration.run_blocking()
+            self.confirm_input()
             has_succeeded = True
             recorder.settle()
             return summary

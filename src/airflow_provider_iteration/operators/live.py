@@ -12,7 +12,7 @@ from airflow.triggers.base import StartTriggerArgs
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.exceptions import InputPaused, Starved
-from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput
+from airflow_provider_iteration.iteration.input_field import IterateInput, ResolvedInput, references_in
 from airflow_provider_iteration.operators.iterable import IterableOperator
 from airflow_provider_iteration.streams.following import Place
 from airflow_provider_iteration.triggers.live import LiveTrigger
@@ -52,6 +52,7 @@ class LiveIterableOperator(IterableOperator):
         assert live is not None
         _check_rule(trigger_rule)
         _check_place(kwargs)
+        _check_other_uses(live, input, kwargs.get("constants"))
         super().__init__(input=input, trigger_rule=TriggerRule.ALWAYS, **kwargs)
         if self.options.checkpoint_every is None:
             raise ValueError(
@@ -61,6 +62,19 @@ class LiveIterableOperator(IterableOperator):
         self._pipeline: LivePipeline = live
         # Airflow would have the wait count towards execution_timeout.
         self.start_from_trigger = self.execution_timeout is None and not _compat.has_triggerer_queues()
+
+    @property
+    def is_teardown(self) -> bool:
+        """Whether it is a teardown: never, because a teardown begins when other tasks have ended."""
+        return False
+
+    @is_teardown.setter
+    def is_teardown(self, value: bool) -> None:
+        if value:
+            raise TypeError(
+                f"live(): the task {self.task_id!r} is to be a teardown, which begins when other tasks have "
+                "ended: leave live() out"
+            )
 
     @property
     def start_trigger_args(self) -> StartTriggerArgs | None:  # type: ignore[override]
@@ -98,7 +112,10 @@ class LiveIterableOperator(IterableOperator):
         self._check_upstreams(event)
         follower = self._items().follower
         follower.follow(
-            run=event["run"], expected=Place.from_json(place), starve_seconds=self._pipeline.starve_seconds
+            run=event["run"],
+            expected=Place.from_json(place),
+            starve_seconds=self._pipeline.starve_seconds,
+            is_busy=self._is_busy,
         )
         try:
             return self.work_off(context, goes_on=goes_on, keeps_results=keeps_results)
@@ -130,26 +147,37 @@ class LiveIterableOperator(IterableOperator):
             place=self._items().follower.place,
             goes_on=True,
             keeps_results=progress is not None and not progress.failed,
+            needs_end=pause.needs_end,
         )
 
+    def _is_busy(self) -> bool:
+        progress = self.progress()
+        return progress is not None and progress.in_flight > 0
+
     def _wait(
-        self, *, place: Place | None = None, goes_on: bool = False, keeps_results: bool = False
+        self,
+        *,
+        place: Place | None = None,
+        goes_on: bool = False,
+        keeps_results: bool = False,
+        needs_end: bool = False,
     ) -> None:
         plain = None if place is None else place.to_json()
+        min_seconds = _compat.config_float("min_defer_seconds", 10.0)
         self.defer(
-            trigger=self._trigger(plain, _compat.config_float("min_defer_seconds", 10.0)),
+            trigger=self._trigger(plain, min_seconds=min_seconds, needs_end=needs_end),
             method_name=RESUME_METHOD,
             kwargs={"place": plain, "goes_on": goes_on, "keeps_results": keeps_results},
         )
 
-    def _trigger(self, place: Mapping[str, Any] | None = None, min_seconds: float = 0.0) -> LiveTrigger:
+    def _trigger(self, place: Mapping[str, Any] | None = None, **options: Any) -> LiveTrigger:
         producer, *others = self._tasks()
         return LiveTrigger(
             producer=producer,
             key=self._pipeline.key,
             others=others,
             place=None if place is None else dict(place),
-            min_seconds=min_seconds,
+            **options,
         )
 
     def _tasks(self) -> list[str]:
@@ -176,8 +204,22 @@ def _check_rule(trigger_rule: Any) -> None:
     if rule not in RULES:
         raise ValueError(
             f"trigger_rule={rule!r}: a task with a live input begins before that input has ended, and its "
-            "other upstreams count as with 'all_success'. Leave trigger_rule out, or live()"
+            "other upstreams count as with 'all_success'. Leave trigger_rule out, also in default_args, or "
+            "live()"
         )
+
+
+def _check_other_uses(live: LivePipeline, input: IterateInput, constants: Any) -> None:
+    """Refuse another use of what the producer returns: that is not there before it has ended."""
+    others = dict(constants or {}) if input.whole else {**(constants or {}), **input.value}
+    for name, value in others.items():
+        if value is live:
+            continue
+        if any(operator is live.producer for operator, _ in references_in(value)):
+            raise TypeError(
+                f"{name}: the output of {live.producer.task_id!r}, whose items are followed with live(), is "
+                "not there when the iteration begins: leave live() out, or let another task hand it on"
+            )
 
 
 def _check_place(arguments: Mapping[str, Any]) -> None:

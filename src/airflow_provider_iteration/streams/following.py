@@ -132,6 +132,7 @@ class Follower:
         self._starve_seconds = starve_seconds
         self._clock = clock
         self._stopped = threading.Event()
+        self._is_busy: Callable[[], bool] = lambda: False
         self._expected: Place | None = None
         self._place: Place | None = None
         self._at_end = False
@@ -141,7 +142,14 @@ class Follower:
         """How far the last pass has read; None before its first item, and for what is no stream."""
         return self._place
 
-    def follow(self, *, run: str | None, expected: Place | None, starve_seconds: float | None) -> None:
+    def follow(
+        self,
+        *,
+        run: str | None,
+        expected: Place | None,
+        starve_seconds: float | None,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         """
         Go on from what was found out before.
 
@@ -149,8 +157,10 @@ class Follower:
         :param expected: how far the stream was read before: a pass raises
             :class:`~..exceptions.ProducerRestarted` where it does not begin with that.
         :param starve_seconds: as for the constructor.
+        :param is_busy: tells whether items are still worked on: nobody starves in the meantime.
         """
         self._judge.know(run)
+        self._is_busy = is_busy
         self._expected = expected
         self._starve_seconds = starve_seconds
 
@@ -179,6 +189,8 @@ class Follower:
             if self._taken > before:
                 pause, since = FIRST_PAUSE, self._clock()
                 continue
+            if self._is_busy():
+                since = self._clock()
             self._check_starved(since)
             if self._stopped.wait(pause):
                 raise StreamError(f"the reading of {self._task} was stopped after {self._taken} items")
@@ -188,12 +200,14 @@ class Follower:
         """
         Wait for the end of the producer, and check that what was read is its result, or the beginning of it.
 
+        :raises Starved: if it does not end for too long.
         :raises ProducerRestarted: if it is not, or not any more.
         :raises ProducerFailed: if it will not be.
         """
         # A pipeline may end before its source does: zip() with a shorter input.
-        pause = FIRST_PAUSE
+        pause, since = FIRST_PAUSE, self._clock()
         while (state := self._state()) in WRITES and not self._at_end:
+            self._check_starved(since, needs_end=True)
             if self._stopped.wait(pause):
                 raise StreamError(f"the wait for the end of {self._task} was stopped")
             pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
@@ -272,6 +286,6 @@ class Follower:
     def _restarted(self) -> ProducerRestarted:
         return ProducerRestarted(self._task, self._taken)
 
-    def _check_starved(self, since: float) -> None:
+    def _check_starved(self, since: float, *, needs_end: bool = False) -> None:
         if self._starve_seconds is not None and self._clock() - since >= self._starve_seconds:
-            raise Starved(self._starve_seconds, self._taken)
+            raise Starved(self._starve_seconds, self._taken, needs_end)

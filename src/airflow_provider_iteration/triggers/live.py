@@ -28,6 +28,7 @@ class LiveTrigger(BaseTrigger):
     :param place: how far the stream was read before, as JSON.
     :param min_seconds: how long to wait at least: a task that was on a worker just now must not be back too
         soon.
+    :param needs_end: whether the end of the task is waited for, whatever it writes until then.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class LiveTrigger(BaseTrigger):
         others: Sequence[str] = (),
         place: dict[str, Any] | None = None,
         min_seconds: float = 0.0,
+        needs_end: bool = False,
     ) -> None:
         super().__init__()
         self.producer = producer
@@ -45,6 +47,7 @@ class LiveTrigger(BaseTrigger):
         self.others = list(others)
         self.place = place
         self.min_seconds = min_seconds
+        self.needs_end = needs_end
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all constructor arguments."""
@@ -55,6 +58,7 @@ class LiveTrigger(BaseTrigger):
             "others": self.others,
             "place": self.place,
             "min_seconds": self.min_seconds,
+            "needs_end": self.needs_end,
         }
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -67,7 +71,14 @@ class LiveTrigger(BaseTrigger):
             )
         place = Place.from_json(self.place)
         judge = RunJudge(str(ti.id))
-        waiter = Waiter(XComPlace(ti.dag_id, self.producer, ti.run_id), self.key, self.others, judge, place)
+        waiter = Waiter(
+            XComPlace(ti.dag_id, self.producer, ti.run_id),
+            self.key,
+            self.others,
+            judge,
+            place,
+            needs_end=self.needs_end,
+        )
         soonest = asyncio.get_running_loop().time() + self.min_seconds
         found = await shared_poller().wait(waiter)
         await asyncio.sleep(max(soonest - asyncio.get_running_loop().time(), 0.0))

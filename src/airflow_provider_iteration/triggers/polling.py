@@ -70,10 +70,18 @@ class Waiter:
     :param others: ids of tasks of the same run that must have ended.
     :param judge: tells whether a head is of the producer's present run.
     :param place: how far the stream was read before.
+    :param needs_end: whether only the producer's end is waited for.
     """
 
     def __init__(
-        self, producer: XComPlace, key: str, others: Sequence[str], judge: RunJudge, place: Place | None
+        self,
+        producer: XComPlace,
+        key: str,
+        others: Sequence[str],
+        judge: RunJudge,
+        place: Place | None,
+        *,
+        needs_end: bool = False,
     ) -> None:
         self.producer = producer
         self.key = key
@@ -82,6 +90,7 @@ class Waiter:
         self.due = 0.0
         self._judge = judge
         self._place = place
+        self._needs_end = needs_end
         self._pause = FIRST_PAUSE
         self._seen: Any = None
 
@@ -99,7 +108,7 @@ class Waiter:
         state = states.get(self.producer.task_id)
         if state in ENDED or others & (FAILS | {SKIPPED}):
             self._settle(None, ended)
-        return state in WRITES
+        return state in WRITES and not self._needs_end
 
     def take_head(self, row: Any) -> None:
         """

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_iteration import _compat
 from airflow_provider_iteration.iteration.inputs import elements_of
+from airflow_provider_iteration.iteration.item_context import RETURN_VALUE
 from airflow_provider_iteration.streams.lazy import LazyIterable, node_of, view
 from airflow_provider_iteration.streams.nodes import Sliced
 from airflow_provider_iteration.streams.options import check_seconds
@@ -194,6 +195,7 @@ class LivePipeline(Pipeline):
         super().__init__(source, steps)
         self.starve_seconds = starve_seconds
         self.producer, self.key = self._followed(source)
+        self._check_steps()
         if hasattr(self.producer, "is_read_live"):
             self.producer.is_read_live = True
 
@@ -222,7 +224,22 @@ class LivePipeline(Pipeline):
                 f"live(): the task {operator.task_id!r} is mapped, and only one task instance is followed: "
                 "leave live() out, or make one @task.stream or iterated task of it"
             )
+        if key == RETURN_VALUE and not getattr(operator, "do_xcom_push", True):
+            raise ValueError(
+                f"live(): the task {operator.task_id!r} has do_xcom_push=False, so it leaves nothing to read"
+            )
         return operator, key
+
+    def _check_steps(self) -> None:
+        for step in self._steps:
+            for argument in step.arguments:
+                if _compat.is_resolvable(argument) and any(
+                    operator is self.producer for operator, _ in argument.iter_references()
+                ):
+                    raise TypeError(
+                        f"{step.method}(): the output of {self.producer.task_id!r}, whose items are followed "
+                        "with live(), is not there as a whole before that task has ended: leave live() out"
+                    )
 
     def _with(self, method: str, *arguments: Any, **options: Any) -> Pipeline:
         raise TypeError(f"{method}(): live() comes last; write stream(...).{method}(...).live()")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_iteration.exceptions import ResourceFailed
+from airflow_provider_iteration.exceptions import ResourceFailed, Starved
 from airflow_provider_iteration.iteration import Item, Iteration
 from tests.support.iteration import identity, run
 
@@ -231,3 +231,32 @@ async def test_factory_of_something_else_is_refused() -> None:
     with pytest.raises(ResourceFailed, match="resource 'a' could not be entered: TypeError") as raised:
         await run(identity, [1], resources={"a": dict})
     assert "it made dict" in str(raised.value.__cause__)
+
+
+async def test_pause_of_the_input_is_no_error_of_the_resources() -> None:
+    """What is done counts, so a transaction of it must not be rolled back."""
+    journal = Journal()
+
+    def items() -> Iterator[int]:
+        yield 1
+        raise Starved(30, 1)
+
+    with pytest.raises(Starved):
+        await run(identity, items(), resources={"a": lambda: journal.sync("A")})
+    assert (journal.entries, journal.seen) == (["+A", "-A"], [])
+
+
+async def test_resource_that_fails_at_a_pause_fails_the_run() -> None:
+    """What it was to commit would be lost otherwise."""
+
+    @contextmanager
+    def uncommitted() -> Iterator[None]:
+        yield
+        raise RuntimeError("the commit failed")
+
+    def items() -> Iterator[int]:
+        yield 1
+        raise Starved(30, 1)
+
+    with pytest.raises(ResourceFailed, match="'a' could not be left"):
+        await run(identity, items(), resources={"a": uncommitted})

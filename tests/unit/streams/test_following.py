@@ -200,3 +200,22 @@ def test_reader_that_needs_no_more_items_waits_for_the_end_of_the_producer() -> 
     assert numbers(itertools.islice(follower, 3)) == [0, 1, 2]
     follower.confirm()
     assert producer.state() == "success"
+
+
+def test_wait_for_the_end_of_the_producer_starves_too() -> None:
+    """Nothing of it need be read, so its end is what to wait for."""
+    producer = Scripted(*[("running", RUN_A, items) for items in range(4, 30)])
+    follower = follow(producer, starve=30)
+    next(iter(follower))
+    with pytest.raises(Starved, match="no more than 1 items of the live stream are needed") as caught:
+        follower.confirm()
+    assert caught.value.needs_end
+
+
+def test_follower_whose_items_are_worked_on_does_not_starve() -> None:
+    """It would keep its worker all the same."""
+    producer = Scripted(*[("running", RUN_A, 1)] * 9, ("success", RUN_A, 2))
+    busy = iter([True] * 6)
+    follower = follow(producer, starve=30, is_busy=lambda: next(busy, False))
+    assert numbers(follower) == [0, 1]
+    assert next(busy, None) is None

@@ -108,6 +108,18 @@ async def test_other_upstreams_are_waited_for() -> None:
     await still_waits(airflow, lambda: airflow.states.update(other="success"), "other")
 
 
+async def test_end_alone_can_be_waited_for() -> None:
+    """By a consumer that has read as much as it needs: what else is written is not even asked for."""
+    airflow = Airflow({"pages": "running"}, head())
+    needs_end = Waiter(XComPlace("d", "pages", "r"), "key", (), RunJudge(RUN_A), None, needs_end=True)
+    waiting = asyncio.create_task(airflow.poller().wait(needs_end))
+    await airflow.asked_again()
+    assert not waiting.done()
+    airflow.states.update(pages="success")
+    assert await waiting == Found(None, [], [])
+    assert [len(question) for question in airflow.asked] == [3] * len(airflow.asked)
+
+
 async def test_instances_of_a_mapped_upstream_are_waited_for() -> None:
     """All of them; another task whose name looks like one of them is no instance."""
     airflow = Airflow({"pages": "running", "other_0": "success", "other_1": None}, head())
@@ -193,6 +205,7 @@ def test_trigger_survives_serialisation() -> None:
         "others": ["a"],
         "place": {"run": RUN_A, "items": 2},
         "min_seconds": 1.0,
+        "needs_end": True,
     }
     path, again = LiveTrigger(**arguments).serialize()  # type: ignore[arg-type]
     assert (path.rpartition(".")[2], again) == ("LiveTrigger", arguments)

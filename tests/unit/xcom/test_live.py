@@ -123,6 +123,28 @@ def in_a_dag(make: Callable[[], Any], **options: Any) -> None:
         make()
 
 
+def other_use(where: str) -> Any:
+    """Use the output of a producer whose items are followed once more."""
+    output = numbers()
+    items = stream(output).live()
+    if where == "partial":
+        return handled.partial(other=output).iterate(item=items)
+    if where == "nested":
+        return handled.partial(other={"of": [output.map(str)]}).iterate(item=items)
+    if where == "input":
+        return handled.iterate(item=items, other=stream(output).map(str))
+    return stream(output).zip(stream(output).map(str)).live()
+
+
+def test_another_task_may_hand_the_output_on() -> None:
+    """The consumer waits for that one."""
+    with DAG("d"):
+        output = numbers()
+        later = plain.override(task_id="later")(output)
+        consumer = operator_of(handled.partial(other=later).iterate(item=stream(output).live()))
+    assert consumer.upstream_task_ids == {"numbers", "later"}
+
+
 def mapped_group() -> None:
     items = live()
 
@@ -147,6 +169,11 @@ def mapped_group() -> None:
     (lambda: handled.partial(other=live()).iterate(item=[1]), "live.. is for what is iterated over"),
     (lambda: live(starve_seconds="1"), "starve_seconds: expected a number"),
     (lambda: teardown(iterate(plain.function)).iterate(x=live()), "teardown"),
+    (lambda: handled.iterate(item=live()).as_teardown(), "'handled' is to be a teardown"),
+    (lambda: other_use("partial"), "other: the output of 'numbers', whose items are followed"),
+    (lambda: other_use("nested"), "other: the output of 'numbers', whose items are followed"),
+    (lambda: other_use("input"), "other: the output of 'numbers', whose items are followed"),
+    (lambda: other_use("step"), r"zip\(\): the output of 'numbers', whose items are followed"),
 ])  # fmt: skip
 def test_wrong_use_is_a_type_error(make: Callable[[], Any], message: str) -> None:
     """When the Dag is parsed."""
@@ -160,6 +187,8 @@ def test_wrong_use_is_a_type_error(make: Callable[[], Any], message: str) -> Non
     (lambda: handled.override(trigger_rule="all_done").iterate(item=live()), {}, "trigger_rule='all_done'"),
     (lambda: handled.override(checkpoint_every=None).iterate(item=live()), {}, "checkpoint_every"),
     (lambda: live(starve_seconds=0), {}, "more than 0"),
+    (lambda: stream(numbers.override(do_xcom_push=False)()).live(), {}, "'numbers' has do_xcom_push=False"),
+    (lambda: handled.iterate(item=live()), {"default_args": {"trigger_rule": "all_done"}}, "default_args"),
 ])  # fmt: skip
 def test_impossible_place_is_a_value_error(make: Callable[[], Any], options: Any, message: str) -> None:
     """With what to do instead."""
