@@ -235,3 +235,78 @@ def test_what_is_no_stream_is_read_when_it_is_there(stage: Stage) -> None:
     """A list is no error."""
     run = stage.airflow.run("lists_too")
     assert stage.airflow.inspect.xcom("lists_too", run, "collected") == ["A", "B"]
+
+
+# Pipelines with steps, further inputs, resources and constants: the Dags are in live_dags/steps.py.
+
+
+def test_iteration_that_needs_few_items_waits_without_a_worker(stage: Stage) -> None:
+    """The end of its producer is what it waits for, whose further items wake nobody."""
+    stage.forget("shorter.seen")
+    stage.tell("shorter", pages=6, open=2)
+    run = stage.airflow.trigger("shorter")
+    stage.wait_lines("shorter", run, "shorter.seen", 2)
+    stage.airflow.wait_task("shorter", run, "labelled", ["deferred"], 60)
+    stage.tell("shorter", pages=6, open=6)
+    assert stage.airflow.wait("shorter", run) == "success"
+    assert stage.airflow.inspect.xcom("shorter", run, "collected") == ["a-0:one", "a-1:two"]
+    assert sorted(stage.lines("shorter.seen")) == ["a-0", "a-1"]
+    assert stage.airflow.inspect.counts("shorter", run, "labelled").worker_starts == 2
+
+
+def test_producer_that_is_cleared_meanwhile_changes_only_what_has_changed(stage: Stage) -> None:
+    """Items that were read before are done again where their data is new, and only there."""
+    stage.forget("shorter.seen")
+    stage.tell("shorter", open=2)
+    run = stage.airflow.trigger("shorter")
+    stage.wait_lines("shorter", run, "shorter.seen", 2)
+    stage.airflow.wait_task("shorter", run, "labelled", ["deferred"], 60)
+    stage.airflow.clear("shorter", run, ["pages"])
+    stage.tell("shorter")
+    assert stage.airflow.wait("shorter", run) == "success"
+    assert sorted(stage.lines("shorter.seen")) == ["a-0", "a-1"]
+
+
+def test_cross_product_with_nothing_waits_once(stage: Stage) -> None:
+    """There are no items whatever the producer writes, so it is skipped when that has ended."""
+    stage.tell("nothing_beside", open=1)
+    run = stage.airflow.trigger("nothing_beside")
+    stage.airflow.wait_for(
+        "nothing_beside",
+        run,
+        lambda: stage.airflow.inspect.counts("nothing_beside", run, "crossed").worker_starts == 1,
+        "a stay on a worker",
+        seconds=60,
+    )
+    stage.airflow.wait_task("nothing_beside", run, "crossed", ["deferred"], 60)
+    stage.tell("nothing_beside", open=4)
+    assert stage.airflow.wait("nothing_beside", run) == "success"
+    assert stage.airflow.task("nothing_beside", run, "crossed").state == "skipped"
+    assert stage.airflow.inspect.counts("nothing_beside", run, "crossed").worker_starts == 2
+
+
+def test_pipeline_of_all_steps_is_followed(stage: Stage) -> None:
+    """Its resource commits what was done before each pause, and the rest in the end."""
+    stage.forget("transactions")
+    stage.tell("all_steps", pages=4, open=3)
+    run = stage.airflow.trigger("all_steps")
+    stage.wait_lines("all_steps", run, "transactions", 1)
+    stage.tell("all_steps", pages=4, open=4)
+    assert stage.airflow.wait("all_steps", run) == "success"
+    texts = ["a-0+a-0!", "a-2+a-2!", "x+y", "z"]
+    assert stage.airflow.inspect.xcom("all_steps", run, "collected") == [f"to open {text}" for text in texts]
+    assert set(stage.lines("transactions")) == {"committed"}
+
+
+def test_operators_follow_a_stream(stage: Stage) -> None:
+    """As functions do."""
+    stage.tell("commands")
+    run = stage.airflow.run("commands")
+    assert stage.airflow.inspect.xcom("commands", run, "collected") == [f"a-{number}" for number in range(4)]
+
+
+def test_branch_that_goes_past_a_waiting_consumer_skips_it(stage: Stage) -> None:
+    """Although it has begun to wait."""
+    stage.tell("not_chosen")
+    run = stage.airflow.run("not_chosen")
+    assert stage.airflow.task("not_chosen", run, "crossed").state == "skipped"
