@@ -41,7 +41,11 @@ def backed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backed]:
         "AIRFLOW__ITERATION__CHECKPOINT_PATH": f"file://{storage}/checkpoints",
     }
     with Deployment(
-        [HERE / "dags" / "backend.py"], database="postgresql", config=config, python_path=[HERE / "lib"]
+        [HERE / "dags" / "backend.py"],
+        database="postgresql",
+        config=config,
+        environment={"EVIDENCE": str(tmp_path_factory.mktemp("evidence"))},
+        python_path=[HERE / "lib"],
     ) as airflow:
         yield Backed(airflow, airflow.run("values", seconds=200), storage)
 
@@ -70,6 +74,14 @@ def test_what_is_not_touched_is_stored_as_ever(backed: Backed) -> None:
     assert backed.xcom("short") == [0, 1, 2]
     assert backed.xcom("small") == {"text": "x" * 980}
     assert backed.files("values", backed.run) & set((backed.storage / "xcoms").rglob("small/**/*")) == set()
+
+
+def test_live_stream_is_followed_through_files(backed: Backed) -> None:
+    """Its rows are in storage while it is written; the consumer reads them there before it has ended."""
+    run = backed.airflow.run("followed_files")
+    lengths = [100 + len(str(number)) for number in range(20)] + [len("last")]
+    assert backed.airflow.inspect.xcom("followed_files", run, "summed") == [len(lengths), sum(lengths)]
+    assert [path for path in backed.files("followed_files", run) if "/awaited/" in str(path)]
 
 
 def test_large_rows_are_small(backed: Backed) -> None:

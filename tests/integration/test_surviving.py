@@ -119,6 +119,16 @@ def test_events_and_xcoms_of_the_first_try_are_there_after_the_second(airflow: D
     assert [airflow.inspect.xcom("replayed", run, "emit", f"mine_{index}") for index in range(3)] == [0, 1, 2]
 
 
+def test_checkpoints_are_no_xcoms(airflow: Deployment) -> None:
+    """X5: they are in the task's state store; the XComs are the results and what items have pushed."""
+    run = airflow.run("replayed")
+    assert committed(airflow, "replayed", run, "emit") >= {1, 2}
+    keys = {row.key for row in airflow.inspect.xcom_rows("replayed", run, "emit")}
+    own = {key for key in keys if key.startswith("return_value")}
+    assert "return_value" in own
+    assert keys - own == {f"mine_{index}" for index in range(3)}
+
+
 def test_execution_timeout_keeps_what_is_done(airflow: Deployment, evidence: Path) -> None:
     """The second try does what hung in the first."""
     run = airflow.run("timed_out")

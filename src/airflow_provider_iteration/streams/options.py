@@ -28,7 +28,8 @@ class StreamOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     :param max_uncommitted_bytes: the same in bytes; one page is always let in.
     :param chunk_bytes: size that a row aims at.
     :param max_chunk_bytes: size beyond which no page is added to a row; a row holds at least one page.
-    :param linger: seconds that a page may wait for others, so that live readers see it.
+    :param linger: seconds that a page may wait for others, so that live readers see it. They grow with the
+        number of rows: after 400 rows they are twice as many, and at most a minute.
     :param min_seconds: how long the trigger runs at least before the task resumes on a worker.
     :param results_key: key of a second stream, of what a handler returns. Each page is then one element of
         the first one, and both are dropped when the task is run again.

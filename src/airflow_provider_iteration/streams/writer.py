@@ -27,6 +27,9 @@ from airflow_provider_iteration.streams.ordering import EventOrder
 from airflow_provider_iteration.streams.pacing import Pace
 from airflow_provider_iteration.streams.store import RowStore
 
+LINGER_ROWS = 200
+LONGEST_LINGER = 60.0
+
 OWNERSHIP_SECONDS = 5.0
 """How long a producer takes for granted that the stream is still its own."""
 
@@ -207,8 +210,9 @@ class StreamWriter:
     async def _wait_until_due(self) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: bool(self._pending))
+            linger = linger_after(self._head.chunks, self._options.linger)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(self._pending[0].arrived + self._options.linger):
+                async with asyncio.timeout_at(self._pending[0].arrived + linger):
                     await self._changed.wait_for(self._is_full)
 
     def _is_full(self) -> bool:
@@ -262,6 +266,18 @@ class StreamWriter:
     async def _publish(self, head: Head) -> None:
         await self._store.set(head_key(self._key), head.to_row())
         self._head = head
+
+
+def linger_after(rows: int, linger: float) -> float:
+    """
+    Return how many seconds a page may wait for others.
+
+    It grows with the stream, so that the rows of one that trickles for days grow with the root of the time.
+
+    :param rows: how many rows the stream has.
+    :param linger: the seconds at its beginning.
+    """
+    return max(linger, min(linger * rows / LINGER_ROWS, LONGEST_LINGER))
 
 
 def chunk_row(before: Head, after: Head, items: list[Any], foreign: Foreign | None) -> dict[str, Any]:

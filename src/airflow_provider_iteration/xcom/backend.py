@@ -96,14 +96,14 @@ class XComIterableBackend(BaseXCom):
         """
         Return what the database is to hold for a value.
 
-        :raises TypeError: for a generator.
+        :raises TypeError: for a generator, and for a lazy view of items.
         """
         from airflow_provider_iteration import _compat
         from airflow_provider_iteration.xcom import stored
         from airflow_provider_iteration.xcom.iterable import XComIterable
         from airflow_provider_iteration.xcom.offloading import offloaded
 
-        stored.refuse_generator(value)
+        stored.refuse_unread(value)
         if type(value) is XComIterable:
             return BaseXCom.serialize_value(value)
         serialized = stored.wrapped_backend().serialize_value(

@@ -53,7 +53,8 @@ class TaskProducer:
         value = _compat.read_xcom(key=self._key, **self._place._asdict())
         if value is None:
             raise StreamError(
-                f"{self._place} has succeeded and left nothing under the XCom key {self._key!r}"
+                f"{self._place} has succeeded and left nothing under the XCom key {self._key!r}, so there is "
+                "nothing to read: it returned None, or was marked success by hand; clear it to have it run"
             )
         is_own = isinstance(value, XComIterable) and (value.place, value.key) == (self._place, self._key)
         return committed_of(value) if is_own else self._lazily(value)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from airflow.sdk.bases.xcom import BaseXCom
 
 from airflow_provider_iteration import _compat
+from airflow_provider_iteration.streams.lazy import LazyIterable
 from airflow_provider_iteration.streams.xcom_store import XComPlace
 from airflow_provider_iteration.xcom.backend import XComIterableBackend
 from airflow_provider_iteration.xcom.iterable import XComIterable
@@ -47,12 +48,17 @@ def wrapped_backend() -> Any:
     return base
 
 
-def refuse_generator(value: Any) -> None:
+def refuse_unread(value: Any) -> None:
     """
-    Say what to do instead of returning a generator.
+    Say what to do instead of returning what is to be read only later, and has no reference.
 
-    :raises TypeError: for a generator, ordinary or asynchronous.
+    :raises TypeError: for a generator, ordinary or asynchronous, and for a lazy view of items.
     """
+    if isinstance(value, LazyIterable) and not isinstance(value, XComIterable):
+        raise TypeError(
+            f"{value!r} was returned, of which nothing has been read, and which no XCom can hold: return "
+            "list() of it, or use @task.stream and yield its items"
+        )
     if isinstance(value, (Generator, AsyncGenerator)):
         name = getattr(value, "__qualname__", type(value).__qualname__)
         raise TypeError(

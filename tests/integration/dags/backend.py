@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from airflow.sdk import dag, task
+from evidence import is_there, write_down
 from stream_probes import TextsTrigger
 
+from airflow_provider_iteration import stream
 from airflow_provider_iteration.decorators.iterate import iterate
 from airflow_provider_iteration.operators.streaming import StreamingOperator
 from airflow_provider_iteration.triggers.streaming import StreamingTrigger
@@ -70,6 +73,38 @@ def values() -> None:
 
 
 values()
+
+
+@task.stream
+def awaited(count: int) -> Iterator[str]:
+    """Ends when an item has been handled: it is to be read while it is written."""
+    yield from ("x" * 100 + str(number) for number in range(count))
+    deadline = time.monotonic() + 90
+    while not is_there("handled-live"):
+        if time.monotonic() > deadline:
+            raise TimeoutError("no item was handled in 90 s")
+        time.sleep(0.1)
+    yield "last"
+
+
+@iterate
+def length(item: str) -> int:
+    write_down("handled-live", item)
+    return len(item)
+
+
+@task
+def summed(items: Any) -> list[int]:
+    return [len(items), sum(items)]
+
+
+@dag(schedule=None)
+def followed_files() -> None:
+    """A live stream whose rows are in files."""
+    summed(length.iterate(item=stream(awaited(20)).live()))
+
+
+followed_files()
 
 
 def counted(count: int) -> Iterator[int]:

@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_iteration.exceptions import Fenced, StreamError
 from airflow_provider_iteration.streams import Head, Page, StreamEvent, chunk_key, head_key
 from airflow_provider_iteration.streams.memory import MemoryStore
+from airflow_provider_iteration.streams.writer import linger_after
 from tests.support.streams import RUN_A, RUN_B, make_writer, pages_of, read_stream, write_stream
 
 KEY = "return_value"
@@ -130,6 +131,25 @@ async def test_lone_page_is_committed_after_the_linger() -> None:
         await writer.write(event(0))
         await asyncio.wait_for(committed.wait(), 10)
     assert committed.is_set()
+
+
+def test_stream_that_trickles_for_days_has_few_rows() -> None:
+    """The linger grows with the rows: by the root of the time, and to a minute at most."""
+    seconds, rows = 0.0, 0
+    while seconds < 7 * 86400:
+        seconds += linger_after(rows, 1.0)
+        rows += 1
+    assert linger_after(200, 1.0) == 1.0
+    assert linger_after(400, 1.0) == 2.0
+    assert linger_after(rows, 1.0) == 60.0
+    assert rows < 20_000
+
+
+@pytest.mark.parametrize("linger", [0.0, 1.0, 120.0])
+def test_linger_is_never_shorter_than_asked_for(linger: float) -> None:
+    """Of zero, it stays zero: everything is committed at once."""
+    longest = max(linger, 60.0) if linger else 0.0
+    assert (linger_after(0, linger), linger_after(10**9, linger)) == (linger, longest)
 
 
 async def test_duplicate_is_dropped_and_counted() -> None:

@@ -367,6 +367,13 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
+def test_lazy_view_is_an_error_that_says_what_to_do(supervisor: MemorySupervisor) -> None:
+    """Nothing is read to store it, and nothing is stored; a reference is a small row as ever."""
+    with pytest.raises(TypeError, match=r"was returned, of which nothing has been read.*use @task\.stream"):
+        push(stream_of("rows").map(str))
+    assert supervisor.keys == []
+
+
 @pytest.mark.parametrize("function", [generator, async_generator])
 def test_generator_is_an_error_that_says_what_to_do(function: Any, supervisor: MemorySupervisor) -> None:
     """It names the function, and @task.stream."""
