@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Tests of one's own triggers, without a running Airflow.
+Tests of one's own triggers and Dags, without a running Airflow.
 
-The helpers run a :class:`~.triggers.streaming.StreamingTrigger` as a triggerer does: made anew from what it
-serialises to, with a task instance, until its first event. Its rows stay in memory. They raise
+The helpers for triggers run a :class:`~.triggers.streaming.StreamingTrigger` as a triggerer does: made anew
+from what it serialises to, with a task instance, until its first event. Its rows stay in memory. They raise
 ``AssertionError`` where the trigger does not keep what streams promise.
 """
 
@@ -17,10 +17,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from airflow.sdk import DAG, TriggerRule
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_iteration import _compat
+from airflow_provider_iteration.iteration.input_field import live_in
+from airflow_provider_iteration.operators.live import LiveIterableOperator
 from airflow_provider_iteration.streams import ChunkReader, Head, Page, head_key
 from airflow_provider_iteration.streams.codec import dump_text
 from airflow_provider_iteration.streams.events import check_page, open_source
@@ -34,6 +37,7 @@ __all__ = [
     "MemoryStore",
     "TriggerRun",
     "give_task",
+    "in_order",
     "remade",
     "run_interrupted",
     "run_trigger",
@@ -203,6 +207,25 @@ async def watch(
         await asyncio.gather(running, return_exceptions=True)
         await manager.stop_all()
     return payloads
+
+
+def in_order(dag: DAG) -> DAG:
+    """
+    Have the live tasks of a Dag begin when their upstream tasks have succeeded, for ``dag.test()``.
+
+    That runs one task at a time and has no triggerer to wait in. Such a task, iterated or plain, then reads
+    all that is there. The Dag is changed: do this in a test, or under ``if __name__ == "__main__":``.
+
+    :param dag: the Dag.
+    :return: the same Dag.
+    """
+    for task in dag.tasks:
+        if isinstance(task, LiveIterableOperator):
+            task.start_from_trigger = False
+        elif not any(live_in([getattr(task, name, None) for name in task.template_fields])):
+            continue
+        task.trigger_rule = TriggerRule.ALL_SUCCESS
+    return dag
 
 
 def remade(trigger: AnyTrigger) -> AnyTrigger:

@@ -230,7 +230,7 @@ def iterate(function: Any = None, /, **options: Any) -> Any:
     :raises ValueError: for an option with a wrong value.
     """
     own, others = _split(options)
-    if "multiple_outputs" in others:
+    if others.pop("multiple_outputs", None):
         raise TypeError("multiple_outputs: an iterated task has one result for each item")
     if isinstance(function, _compat.OperatorPartial):
         # Airflow warns of a partial that was never expanded.

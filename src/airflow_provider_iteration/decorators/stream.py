@@ -39,7 +39,7 @@ def stream_task(python_callable: Any = None, /, **kwargs: Any) -> Any:
     :param kwargs: arguments of ``@task``.
     :raises TypeError: if it is anything else, or for ``multiple_outputs``.
     """
-    if "multiple_outputs" in kwargs:
+    if kwargs.pop("multiple_outputs", None):
         raise TypeError("multiple_outputs: a stream has one item for each value that is yielded")
 
     def decorate(function: Callable[..., Any]) -> StreamTask:

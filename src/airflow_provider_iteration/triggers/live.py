@@ -66,8 +66,8 @@ class LiveTrigger(BaseTrigger):
         ti: Any = self.task_instance
         if ti is None:
             raise StreamError(
-                "a live consumer waits in the triggerer, and this is none: with dag.test() it can only run "
-                "after the tasks that it waits for"
+                "a live consumer waits in the triggerer, and this is none: dag.test() runs such tasks in "
+                "their order if testing.in_order(dag) was called before"
             )
         place = Place.from_json(self.place)
         judge = RunJudge(str(ti.id))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from airflow.sdk import BaseOperator
@@ -292,7 +292,8 @@ def _check_input(what: str, value: Any) -> None:
     if isinstance(value, BaseOperator):
         raise TypeError(f"{what} is the task {value.task_id!r}: give its .output")
     if not _compat.is_resolvable(value):
-        raise TypeError(f"{what} must be a task's output or a pipeline, got {type(value).__name__}")
+        remedy = ": have a @task return it" if isinstance(value, Iterable) else ""
+        raise TypeError(f"{what} must be a task's output or a pipeline, got {type(value).__name__}{remedy}")
     if isinstance(value, LivePipeline):
         raise TypeError(f"{what} is {value!r}: live() comes last, after all other steps")
 

@@ -70,9 +70,10 @@ def test_what_is_no_generator_is_refused(function: Any) -> None:
 
 
 def test_multiple_outputs_are_refused() -> None:
-    """A stream is not unrolled."""
+    """A stream is not unrolled; to say so is no error."""
     with pytest.raises(TypeError, match="multiple_outputs"):
         stream_task(multiple_outputs=True)
+    assert stream_task(multiple_outputs=False)(numbers).function is numbers
 
 
 def test_a_stream_without_xcoms_is_refused() -> None:

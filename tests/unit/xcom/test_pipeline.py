@@ -139,7 +139,7 @@ def test_expand_is_refused(expand: Callable[[Any], Any]) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: stream([1]), r"stream\(\) must be a task's output or a pipeline, got list"),
+        (lambda: stream([1]), r"task's output or a pipeline, got list: have a @task return it"),
         (lambda: stream(BashOperator(task_id="t", bash_command="x")), r"is the task 't': give its \.output"),
         (lambda: stream(plain()).zip(plain(), [1]), r"zip\(\): argument 1 must be a task's output"),
         (lambda: stream(plain()).concat(), r"concat\(\): give at least one other"),
