@@ -133,6 +133,26 @@ async def test_lone_page_is_committed_after_the_linger() -> None:
     assert committed.is_set()
 
 
+@pytest.mark.parametrize(("rows", "seconds"), [(0, 0.25), (400, 0.5)])
+async def test_lone_page_waits_for_others_as_long_as_the_rows_say(rows: int, seconds: float) -> None:
+    """Not less, and nowhere near as long as the longest linger."""
+    loop, committed = asyncio.get_running_loop(), asyncio.Event()
+
+    def note_chunk(action: str, key: str) -> None:
+        if action == "set" and key == chunk_key(KEY, RUN_A, rows):
+            committed.set()
+
+    writer = make_writer(MemoryStore(note_chunk), linger=0.25)
+    async with writer:
+        for index in range(rows):
+            await writer.write(event(index))
+            await writer.flush()
+        before = loop.time()
+        await writer.write(event(rows))
+        await asyncio.wait_for(committed.wait(), 10)
+    assert loop.time() - before >= seconds
+
+
 def test_stream_that_trickles_for_days_has_few_rows() -> None:
     """The linger grows with the rows: by the root of the time, and to a minute at most."""
     seconds, rows = 0.0, 0
